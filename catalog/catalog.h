@@ -1,0 +1,150 @@
+/* catalog.h - opens the catalog, hands out immutable snapshots of one version, and the rules for one target.
+ *
+ * Invariants:
+ *  - a snapshot never changes: a request keeps the one it began with, whatever versions come after it;
+ *  - every pointer that a snapshot or its rules give out lives until snapshot_release() of the last reference;
+ *  - no other file of the program sees a `sqlite3 *`.
+ */
+#ifndef ISOTHERM_CATALOG_CATALOG_H
+#define ISOTHERM_CATALOG_CATALOG_H
+
+#include "claim.h"
+
+#define CATALOG_WARN_UNUSED __attribute__((warn_unused_result))
+
+enum catalog_code {
+    CATALOG_OK,
+    CATALOG_NOMEM,
+    CATALOG_IO,
+    CATALOG_BAD_SOURCE,
+    CATALOG_NOT_FOUND,
+    CATALOG_BAD_DB
+};
+struct catalog_error {
+    enum catalog_code code;
+    char param[64]; /* field or parameter that is wrong, or "" */
+    char text[256]; /* lower case, no full stop, says what to do */
+};
+/* First error wins; err may be NULL. Always returns false. */
+bool catalog_fail(struct catalog_error *err, enum catalog_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- providers: how to reach one, from the "provider" object of its source file */
+enum catalog_auth { CATALOG_AUTH_NONE, CATALOG_AUTH_BEARER, CATALOG_AUTH_HEADER };
+struct provider {
+    const char *id;        /* "openai" */
+    const char *title;     /* "OpenAI" */
+    const char *dialect;   /* name of a wire dialect: "openai", "anthropic", "engine" */
+    const char *base_url;  /* "https://api.openai.com/v1"; NULL for the built-in engine */
+    const char *chat_path; /* "/chat/completions", appended to base_url */
+    const char *text_path; /* "/completions", or NULL: no raw completions */
+    const char *chat_endpoint,
+        *text_endpoint; /* the claims' `endpoint` of the two, prefix match; NULL matches every claim */
+    enum catalog_auth auth;
+    const char *auth_header; /* for CATALOG_AUTH_HEADER: "x-api-key" */
+    const json_t
+        *headers;        /* object of fixed headers, {"anthropic-version":"2023-06-01"}, or NULL */
+    const char *key_env; /* usual environment variable of the key, or NULL */
+    bool is_local;       /* the built-in engine */
+    const char
+        *stand_in; /* model whose claims stand in for models that no pattern knows, or NULL */
+};
+
+struct catalog;
+struct snapshot;
+
+/* Missing, damaged or written by a newer program: false, the file is left as it is. */
+CATALOG_WARN_UNUSED bool catalog_open(struct catalog **out, const char *path,
+                                      struct catalog_error *err);
+void catalog_close(struct catalog *c);
+
+/* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at two thousand claims): keep it. Yours: release it. */
+CATALOG_WARN_UNUSED bool catalog_snapshot(struct catalog *c, int64_t version, struct snapshot **out,
+                                          struct catalog_error *err);
+struct snapshot *snapshot_ref(struct snapshot *s);
+void snapshot_release(struct snapshot *s); /* thread-safe, NULL allowed */
+int64_t snapshot_version(const struct snapshot *s);
+const char *snapshot_hash(const struct snapshot *s); /* hex SHA-256 of the version's content */
+
+const struct provider *snapshot_provider(const struct snapshot *s,
+                                         const char *id); /* NULL: unknown */
+size_t snapshot_n_providers(const struct snapshot *s);
+const struct provider *snapshot_provider_at(const struct snapshot *s, size_t i);
+
+/* ---- rules: the claims that hold for one target on one day */
+enum behaviour {
+    BEHAVIOUR_SYSTEM_ROLE, /* wire: "system" or "messages[].role=system" ... */
+    BEHAVIOUR_DEVELOPER_ROLE,
+    BEHAVIOUR_PREFILL, /* a last assistant message is continued */
+    BEHAVIOUR_MESSAGE_NAME,
+    BEHAVIOUR_IMAGES,
+    BEHAVIOUR_UNKNOWN_FIELD,
+    BEHAVIOUR_STREAM,
+    BEHAVIOUR_STREAM_USAGE,
+    BEHAVIOUR_ENDPOINT, /* whether this model is served by this endpoint at all */
+    BEHAVIOUR_COUNT
+};
+
+/* Widest family today: 36 parameters, two conditions each (reasoning effort none, and other than none). */
+#define RULES_CONDITIONAL_MAX 160
+struct rules {
+    const struct provider *provider;
+    const char *model; /* borrowed from the caller */
+    const struct claim
+        *param[PARAM_COUNT]; /* unconditional claim; NULL: nobody says anything, counts as absent */
+    const struct claim *behaviour[BEHAVIOUR_COUNT];
+    const struct claim *conditional
+        [RULES_CONDITIONAL_MAX]; /* claims with `when`: by parameter, of each the strongest first */
+    size_t n_conditional;
+    uint8_t conditional_first
+        [PARAM_COUNT + 1];  /* where those of a parameter begin; the next one's begin is the end */
+    uint64_t required_bits; /* parameters that a claim here calls required */
+    bool
+        is_stand_in; /* no pattern knows the model (or all of its claims have ended): provider->stand_in answers */
+    const char *retired_on; /* the model's own claims ended on that day, or NULL */
+};
+
+const char *behaviour_name(enum behaviour b);         /* "system_role" */
+const char *claim_support_name(enum claim_support s); /* "yes" */
+const char *claim_variant_name(enum claim_variant v); /* "current" */
+
+enum catalog_route { CATALOG_CHAT, CATALOG_TEXT };
+
+/* Of the claims that match (pattern beats "*", later as_of beats earlier, higher confidence beats lower, further down in the source
+ * beats further up; valid on `day`; variant current or conditional) one for each parameter. `day` is "YYYY-MM-DD", given, never read
+ * from a clock. A model that matches no pattern gets the claims of the provider's stand_in, else the "*" claims. A behaviour that has
+ * only conditional claims gets the one that holds for an empty request. false: provider unknown. Pure but for the regular
+ * expressions; tens of microseconds: keep the result where the same model is asked again. */
+CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *provider,
+                                        const char *model, enum catalog_route route,
+                                        const char *day, struct rules *out,
+                                        struct catalog_error *err);
+
+/* The claim for `p` that holds under the values of `asked`: a conditional one whose condition holds, else the unconditional. For
+ * num_beams without a claim of its own the claim for use_beam_search, where that says no. NULL: nobody says anything. */
+const struct claim *rules_claim(const struct rules *r, enum param p, const struct sampling *asked);
+
+/* ---- reading the catalog, for the command line and the API. NULL matches everything; `model` is a model id; histories and disputed
+ * claims are given too, in the order of the sources. */
+typedef bool catalog_claim_fn(const struct claim *c, void *ud); /* false: stop */
+void snapshot_each(const struct snapshot *s, const char *provider, const char *model,
+                   const char *param, catalog_claim_fn *fn, void *ud);
+
+struct catalog_version {
+    int64_t number, parent;
+    char hash[65], created[32], author[64], reason[256];
+    int64_t n_claims;
+};
+typedef bool catalog_version_fn(const struct catalog_version *v, void *ud);
+CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn *fn, void *ud,
+                                          struct catalog_error *err);
+
+/* ---- building: sources (providers/NAME.json) -> a new version in the database at `path`, created when it is not there. The version
+ * holds these sources and nothing else. Building the same sources again adds no version: the content hash decides. All or nothing: on
+ * failure the database is as it was. `created` is an ISO time given by the caller. */
+CATALOG_WARN_UNUSED bool catalog_build(const char *path, const char *const *sources,
+                                       size_t n_sources, const char *author, const char *reason,
+                                       const char *created, struct catalog_version *out,
+                                       struct catalog_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* plan_range.h - whether one value fits one claim, and what would be nearest. Inside of the
+ * planner. Pure. */
+#ifndef ISOTHERM_CATALOG_PLAN_RANGE_H
+#define ISOTHERM_CATALOG_PLAN_RANGE_H
+
+#include "plan.h"
+
+enum plan_fit {
+    PLAN_FITS,
+    PLAN_NEAR,  /* out of range, `nearest` is allowed */
+    PLAN_MISFIT /* not supported, or out of range with nothing near that would mean the same */
+};
+
+struct plan_fitting {
+    enum plan_fit fit;
+    enum reason reason;   /* unless it fits */
+    struct value nearest; /* when near */
+};
+
+/* `c` NULL: nobody says anything, as absent. Lists of stop strings are not judged by length: they
+ * can be split. */
+struct plan_fitting plan_fit_value(const struct claim *c, enum param p, struct value v);
+
+/* Whether the claim takes exactly one value. */
+bool plan_is_fixed(const struct claim *c);
+
+#endif

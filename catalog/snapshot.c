@@ -1,0 +1,489 @@
+/* snapshot.c - one version of the catalog in memory.
+ *
+ * Read once, then never written: strings are interned in an arena, equal JSON texts share one
+ * parsed value, equal patterns one compiled expression (two thousand claims have some forty). The
+ * lists grow while rows come in; what points into them (patterns, groups) is resolved when they
+ * have stopped growing.
+ */
+#include "snapshot.h"
+#include "catalog_sha256.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL_LEN_MAX                                                                              \
+    256 /* a longer id is no model's name; it would only feed the regular expressions */
+
+/* ---- growing lists */
+
+static void *grow(void *list, size_t n, size_t *cap, size_t item)
+{
+    if (n < *cap) {
+        return list;
+    }
+    size_t wanted = *cap ? *cap * 2 : 64;
+    void *more = realloc(list, wanted * item);
+    if (more) {
+        *cap = wanted;
+    }
+    return more;
+}
+
+struct load {
+    struct snapshot *s;
+    size_t *pattern_at; /* of each claim: index into patterns, SIZE_MAX for "*" */
+    size_t pattern_at_cap;
+    struct catalog_error *err;
+};
+
+static bool no_memory(struct load *l)
+{
+    return catalog_fail(l->err, CATALOG_NOMEM, "out of memory");
+}
+
+static bool bad_row(struct load *l, int64_t id, const char *what)
+{
+    return catalog_fail(l->err, CATALOG_BAD_DB, "catalog row %lld: %s: build the catalog again",
+                        (long long)id, what);
+}
+
+/* ---- what claims share */
+
+static bool take_text(struct load *l, struct db_cell c, const char **out)
+{
+    *out = c.type == DB_TEXT ? arena_intern(&l->s->arena, c.s) : NULL;
+    return *out || c.type != DB_TEXT || no_memory(l);
+}
+
+static bool take_json(struct load *l, int64_t id, struct db_cell c, const json_t **out)
+{
+    struct snapshot *s = l->s;
+    const char *text;
+    *out = NULL;
+    if (!take_text(l, c, &text)) {
+        return false;
+    }
+    if (!text) {
+        return true;
+    }
+    for (size_t i = 0; i < s->n_json; i++) {
+        if (s->json[i].text == text) {
+            *out = s->json[i].value;
+            return true;
+        }
+    }
+    struct snapshot_json *more = grow(s->json, s->n_json, &s->json_cap, sizeof *more);
+    if (!more) {
+        return no_memory(l);
+    }
+    s->json = more;
+    json_error_t e;
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+    if (!value) {
+        return json_error_code(&e) == json_error_out_of_memory ? no_memory(l)
+                                                               : bad_row(l, id, e.text);
+    }
+    s->json[s->n_json++] = (struct snapshot_json){text, value};
+    *out = value;
+    return true;
+}
+
+static bool take_pattern(struct load *l, int64_t id, const char *text, size_t *index)
+{
+    struct snapshot *s = l->s;
+    *index = SIZE_MAX;
+    if (strcmp(text, "*") == 0) {
+        return true;
+    }
+    for (size_t i = s->n_patterns; i-- > 0;) { /* neighbours mostly share it */
+        if (s->patterns[i].text == text) {
+            *index = i;
+            return true;
+        }
+    }
+    struct snapshot_pattern *more =
+        grow(s->patterns, s->n_patterns, &s->patterns_cap, sizeof *more);
+    if (!more) {
+        return no_memory(l);
+    }
+    s->patterns = more;
+    int rc = regcomp(&s->patterns[s->n_patterns].re, text, REG_EXTENDED | REG_NOSUB);
+    if (rc != 0) {
+        return rc == REG_ESPACE ? no_memory(l) : bad_row(l, id, "bad expression in 'models'");
+    }
+    s->patterns[s->n_patterns].text = text;
+    *index = s->n_patterns++;
+    return true;
+}
+
+/* ---- one claim */
+
+static const char *const support_names[] = {[CLAIM_YES] = "yes",
+                                            [CLAIM_REJECTED] = "rejected",
+                                            [CLAIM_IGNORED] = "ignored",
+                                            [CLAIM_ABSENT] = "absent"};
+static const char *const variant_names[] = {[CLAIM_CURRENT] = "current",
+                                            [CLAIM_CONDITIONAL] = "conditional",
+                                            [CLAIM_HISTORY] = "history",
+                                            [CLAIM_DISPUTED] = "disputed"};
+
+const char *claim_support_name(enum claim_support s)
+{
+    return support_names[s];
+}
+
+const char *claim_variant_name(enum claim_variant v)
+{
+    return variant_names[v];
+}
+
+/* The place of `word` in four names; -1: none of them. */
+static int find_word(const char *const names[4], const char *word)
+{
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(names[i], word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool take_words(struct load *l, const struct db_cell *cells, struct claim *c)
+{
+    const char *support = cells[COLUMN_support].s, *variant = cells[COLUMN_variant].s;
+    int s = support ? find_word(support_names, support) : -1;
+    int v = variant ? find_word(variant_names, variant) : CLAIM_CURRENT;
+    if (s < 0 || v < 0) {
+        return bad_row(l, c->id, "unknown word in 'support' or 'variant'");
+    }
+    c->support = (enum claim_support)s;
+    c->variant = (enum claim_variant)v;
+    return true;
+}
+
+static bool take_texts(struct load *l, const struct db_cell *cells, struct claim *c)
+{
+    const struct {
+        enum claim_column column;
+        const char **out;
+        bool is_needed;
+    } texts[] = {
+        {COLUMN_provider, &c->provider, true},
+        {COLUMN_models, &c->models, true},
+        {COLUMN_endpoint, &c->endpoint, true},
+        {COLUMN_param, &c->param, true},
+        {COLUMN_source_param, &c->source_param, false},
+        {COLUMN_wire, &c->wire, false},
+        {COLUMN_when_text, &c->when_text, false},
+        {COLUMN_valid_from, &c->valid_from, false},
+        {COLUMN_valid_to, &c->valid_to, false},
+        {COLUMN_source, &c->source, true},
+        {COLUMN_as_of, &c->as_of, true},
+        {COLUMN_confidence, &c->confidence, true},
+        {COLUMN_note, &c->note, false},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (!take_text(l, cells[texts[i].column], texts[i].out)) {
+            return false;
+        }
+        if (texts[i].is_needed && !*texts[i].out) {
+            return bad_row(l, c->id, "a field is missing");
+        }
+    }
+    return true;
+}
+
+static double cell_number(struct db_cell c)
+{
+    return c.type == DB_INT ? (double)c.i : c.d;
+}
+
+static void take_numbers(const struct db_cell *cells, struct claim *c)
+{
+    c->is_required = cells[COLUMN_required].i != 0;
+    c->has_min = cells[COLUMN_min].type != DB_NULL;
+    c->has_max = cells[COLUMN_max].type != DB_NULL;
+    c->min = cell_number(cells[COLUMN_min]);
+    c->max = cell_number(cells[COLUMN_max]);
+    c->min_exclusive = cells[COLUMN_min_exclusive].i != 0;
+    c->max_exclusive = cells[COLUMN_max_exclusive].i != 0;
+    c->is_integer = cells[COLUMN_integer].i != 0;
+    c->items_max = cells[COLUMN_items_max].i;
+    c->len_max = cells[COLUMN_len_max].i;
+    c->no_blank = cells[COLUMN_no_blank].i != 0;
+    c->is_derived = cells[COLUMN_derived].i != 0;
+}
+
+static bool take_lists(struct load *l, const struct db_cell *cells, struct claim *c)
+{
+    const json_t *fallback, *when;
+    if (!take_json(l, c->id, cells[COLUMN_values], &c->values) ||
+        !take_json(l, c->id, cells[COLUMN_conflicts], &c->conflicts) ||
+        !take_json(l, c->id, cells[COLUMN_needs], &c->needs) ||
+        !take_json(l, c->id, cells[COLUMN_default], &fallback) ||
+        !take_json(l, c->id, cells[COLUMN_when], &when)) {
+        return false;
+    }
+    if (json_is_string(fallback)) {
+        c->fallback = (struct value){.type = VALUE_STRING, .s = json_string_value(fallback)};
+    } else if (json_is_integer(fallback)) {
+        c->fallback = (struct value){.type = VALUE_INT, .i = json_integer_value(fallback)};
+    } else if (json_is_real(fallback)) {
+        c->fallback = (struct value){.type = VALUE_NUMBER, .d = json_real_value(fallback)};
+    } else if (json_is_boolean(fallback)) {
+        c->fallback = (struct value){.type = VALUE_BOOL, .b = json_is_true(fallback)};
+    }
+    if (when) {
+        const json_t *in = json_object_get(when, "in");
+        c->when.param = json_string_value(json_object_get(when, "param"));
+        c->when.is_negated = in == NULL;
+        c->when.values = in ? in : json_object_get(when, "not_in");
+        if (!c->when.param || !json_is_array(c->when.values)) {
+            return bad_row(l, c->id, "bad 'when'");
+        }
+        c->when.id = sampling_find(c->when.param);
+    }
+    return true;
+}
+
+static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)
+{
+    struct load *l = ud;
+    struct snapshot *s = l->s;
+    struct claim c = {.id = id, .fallback = {.type = VALUE_NONE}};
+    size_t pattern;
+    if (!take_texts(l, cells, &c) || !take_words(l, cells, &c) || !take_lists(l, cells, &c) ||
+        !take_pattern(l, id, c.models, &pattern)) {
+        return false;
+    }
+    take_numbers(cells, &c);
+    c.param_id = sampling_find(c.param);
+    struct claim *more = grow(s->claims, s->n_claims, &s->claims_cap, sizeof *more);
+    if (!more) {
+        return no_memory(l);
+    }
+    s->claims = more;
+    size_t *at = grow(l->pattern_at, s->n_claims, &l->pattern_at_cap, sizeof *at);
+    if (!at) {
+        return no_memory(l);
+    }
+    l->pattern_at = at;
+    l->pattern_at[s->n_claims] = pattern;
+    s->claims[s->n_claims++] = c;
+    return true;
+}
+
+/* ---- providers */
+
+static bool take_member(struct load *l, const json_t *body, const char *key, const char **out)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    *out = text ? arena_intern(&l->s->arena, text) : NULL;
+    return *out || !text || no_memory(l);
+}
+
+static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct provider *p)
+{
+    const struct {
+        const char *key;
+        const char **out;
+    } texts[] = {
+        {"id", &p->id},
+        {"title", &p->title},
+        {"dialect", &p->dialect},
+        {"base_url", &p->base_url},
+        {"chat_path", &p->chat_path},
+        {"text_path", &p->text_path},
+        {"chat_endpoint", &p->chat_endpoint},
+        {"text_endpoint", &p->text_endpoint},
+        {"auth_header", &p->auth_header},
+        {"key_env", &p->key_env},
+        {"stand_in", &p->stand_in},
+    };
+    const char *auth = json_string_value(json_object_get(body, "auth"));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (!take_member(l, body, texts[i].key, texts[i].out)) {
+            return false;
+        }
+    }
+    if (!p->id || !p->title || !p->dialect || !auth) {
+        return bad_row(l, id, "a field of a provider is missing");
+    }
+    p->auth = strcmp(auth, "bearer") == 0   ? CATALOG_AUTH_BEARER
+              : strcmp(auth, "header") == 0 ? CATALOG_AUTH_HEADER
+                                            : CATALOG_AUTH_NONE;
+    p->headers = json_object_get(body, "headers");
+    p->is_local = json_is_true(json_object_get(body, "is_local"));
+    return true;
+}
+
+static bool take_provider(int64_t id, const struct db_cell *cells, void *ud)
+{
+    struct load *l = ud;
+    struct snapshot *s = l->s;
+    struct provider p = {0};
+    const json_t *body;
+    if (!take_json(l, id, cells[0], &body) || !fill_provider(l, id, body, &p)) {
+        return false;
+    }
+    struct provider *more = grow(s->providers, s->n_providers, &s->providers_cap, sizeof *more);
+    if (!more) {
+        return no_memory(l);
+    }
+    s->providers = more;
+    s->providers[s->n_providers++] = p;
+    return true;
+}
+
+/* ---- the whole */
+
+static bool make_groups(struct load *l)
+{
+    struct snapshot *s = l->s;
+    for (size_t i = 0; i < s->n_claims; i++) {
+        const struct claim *c = &s->claims[i];
+        size_t at = l->pattern_at[i];
+        const struct snapshot_pattern *p = at == SIZE_MAX ? NULL : &s->patterns[at];
+        struct snapshot_group *last = s->n_groups ? &s->groups[s->n_groups - 1] : NULL;
+        if (last && last->provider == c->provider && last->endpoint == c->endpoint &&
+            last->pattern == p) {
+            last->n++;
+            continue;
+        }
+        struct snapshot_group *more = grow(s->groups, s->n_groups, &s->groups_cap, sizeof *more);
+        if (!more) {
+            return no_memory(l);
+        }
+        s->groups = more;
+        s->groups[s->n_groups++] = (struct snapshot_group){c->provider, c->endpoint, p, i, 1};
+    }
+    return true;
+}
+
+static bool check_hash(struct db *db, const struct snapshot *s, struct catalog_error *err)
+{
+    char hash[SHA256_HEX_LEN];
+    if (!db_content_hash(db, s->version.number, hash, err)) {
+        return false;
+    }
+    if (strcmp(hash, s->version.hash) != 0) {
+        return catalog_fail(err, CATALOG_BAD_DB,
+                            "catalog version %lld is not what was built: build it again",
+                            (long long)s->version.number);
+    }
+    return true;
+}
+
+static bool load_rows(struct db *db, int64_t version, struct load *l)
+{
+    struct snapshot *s = l->s;
+    return db_version(db, version, &s->version, l->err) && check_hash(db, s, l->err) &&
+           db_providers(db, s->version.number, take_provider, l, l->err) &&
+           db_claims(db, s->version.number, take_claim, l, l->err) && make_groups(l);
+}
+
+bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct catalog_error *err)
+{
+    struct snapshot *s = calloc(1, sizeof *s);
+    if (!s) {
+        return catalog_fail(err, CATALOG_NOMEM, "out of memory");
+    }
+    struct load l = {.s = s, .err = err};
+    atomic_init(&s->n_refs, 1);
+    arena_init(&s->arena);
+    bool ok = db_begin(db, err);
+    if (ok) {
+        ok = load_rows(db, version, &l);
+        db_end(db);
+    }
+    arena_end_interning(&s->arena);
+    free(l.pattern_at);
+    if (!ok) {
+        snapshot_release(s);
+        return false;
+    }
+    *out = s;
+    return true;
+}
+
+struct snapshot *snapshot_ref(struct snapshot *s)
+{
+    atomic_fetch_add_explicit(&s->n_refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void snapshot_release(struct snapshot *s)
+{
+    /* acq_rel: what other threads read from the snapshot is over before it is freed. */
+    if (!s || atomic_fetch_sub_explicit(&s->n_refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    for (size_t i = 0; i < s->n_patterns; i++) {
+        regfree(&s->patterns[i].re);
+    }
+    for (size_t i = 0; i < s->n_json; i++) {
+        json_decref(s->json[i].value);
+    }
+    free(s->providers);
+    free(s->claims);
+    free(s->patterns);
+    free(s->json);
+    free(s->groups);
+    arena_release(&s->arena);
+    free(s);
+}
+
+/* ---- reading */
+
+int64_t snapshot_version(const struct snapshot *s)
+{
+    return s->version.number;
+}
+
+const char *snapshot_hash(const struct snapshot *s)
+{
+    return s->version.hash;
+}
+
+const struct provider *snapshot_provider(const struct snapshot *s, const char *id)
+{
+    for (size_t i = 0; i < s->n_providers; i++) {
+        if (strcmp(s->providers[i].id, id) == 0) {
+            return &s->providers[i];
+        }
+    }
+    return NULL;
+}
+
+size_t snapshot_n_providers(const struct snapshot *s)
+{
+    return s->n_providers;
+}
+
+const struct provider *snapshot_provider_at(const struct snapshot *s, size_t i)
+{
+    return &s->providers[i];
+}
+
+bool snapshot_pattern_matches(const struct snapshot_pattern *p, const char *model)
+{
+    return !p || (strnlen(model, MODEL_LEN_MAX + 1) <= MODEL_LEN_MAX &&
+                  regexec(&p->re, model, 0, NULL, 0) == 0);
+}
+
+void snapshot_each(const struct snapshot *s, const char *provider, const char *model,
+                   const char *param, catalog_claim_fn *fn, void *ud)
+{
+    for (size_t g = 0; g < s->n_groups; g++) {
+        const struct snapshot_group *group = &s->groups[g];
+        if ((provider && strcmp(group->provider, provider) != 0) ||
+            (model && !snapshot_pattern_matches(group->pattern, model))) {
+            continue;
+        }
+        for (size_t i = group->first; i < group->first + group->n; i++) {
+            if ((!param || strcmp(s->claims[i].param, param) == 0) && !fn(&s->claims[i], ud)) {
+                return;
+            }
+        }
+    }
+}

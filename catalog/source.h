@@ -1,0 +1,55 @@
+/* source.h - one source file of the catalog, providers/NAME.json: read, checked, brought into one
+ * form and hashed.
+ *
+ *   {"provider": {"id": "openai", "title": ..., "dialect": ..., ...}, "claims": [
+ *   {"models": "^o3", "endpoint": ..., "param": "temperature", "support": "rejected", ...,
+ * "source": ..., "as_of": ..., "confidence": ...},
+ *   ...
+ *   ]}
+ *
+ * Nothing unknown is let through: a key, a word or a parameter that this program does not know is
+ * an error that names the file, the claim (counted from 1) and the field. A field that is null,
+ * false or an empty list is the same as one that is not there.
+ */
+#ifndef ISOTHERM_CATALOG_SOURCE_H
+#define ISOTHERM_CATALOG_SOURCE_H
+
+#include "catalog_sha256.h"
+#include "db.h"
+
+#define SOURCE_BYTES_MAX   (16u << 20) /* the largest today has 0.9 MB */
+#define SOURCE_CLAIMS_MAX  20000
+#define SOURCE_TEXT_MAX    4096 /* longest string; notes have 320 bytes today */
+#define SOURCE_PATTERN_MAX 256  /* longest regular expression */
+#define SOURCE_LIST_MAX    64   /* longest list inside a claim */
+
+struct source {
+    json_t *root; /* owned; what follows is inside of it */
+    json_t *provider, *claims;
+    const char *id;
+    unsigned char provider_hash[SHA256_LEN];
+    unsigned char (*hashes)[SHA256_LEN]; /* owned; of each claim, its provider's id included */
+    size_t n_claims;
+};
+
+CATALOG_WARN_UNUSED bool source_load(struct source *out, const char *path,
+                                     struct catalog_error *err);
+void source_release(struct source *s);
+
+/* Where an error is: claim 0 is the provider object. */
+struct source_place {
+    const char *path;
+    size_t claim;
+    const char *param;
+    struct catalog_error *err;
+};
+/* Sets the error; always false. */
+bool source_bad(const struct source_place *at, const char *field, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* source_check.c: whether an object is a provider, a claim. */
+CATALOG_WARN_UNUSED bool source_check_provider(const struct source_place *at,
+                                               const json_t *provider);
+CATALOG_WARN_UNUSED bool source_check_claim(const struct source_place *at, const json_t *claim);
+
+#endif

@@ -1,0 +1,393 @@
+/* engine.c - which rows go into the next batch, and who gets their logits.
+ *
+ * A step has one row for each running choice, at most DECODE_ROWS of them, in turn, and a chunk of at most PREFILL_ROWS rows of prompts
+ * that are not evaluated yet, shared evenly among them: a long prompt costs the others a slower token, never a stop, and a short
+ * one beside it is through after a few steps. How rows are batched does not change their bits (model.h), so neither does the company.
+ */
+#include "session.h"
+#include "sha256.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DECODE_ROWS = 64, PREFILL_ROWS = 64, ROWS = DECODE_ROWS + PREFILL_ROWS };
+enum { SESSIONS_DEFAULT = 16, THREADS_DEFAULT_MAX = 8, THREADS_MAX = 64 };
+static_assert(PREFILL_ROWS >= ENGINE_SESSIONS_MAX, "a row for each");
+
+/* Who gets the logits of a row. */
+struct owner {
+    struct session *session;
+    struct session_choice *choice; /* NULL: a row of a prompt */
+};
+
+struct engine {
+    char *folder;
+    struct model *model;
+    struct tokenizer *tokenizer;
+    struct model_worker *worker;
+    const struct model_shape *shape;
+    struct session *sessions[ENGINE_SESSIONS_MAX]; /* running ones */
+    size_t n_sessions, n_sessions_max, turn;
+    struct model_row rows[ROWS];
+    struct owner owners[ROWS];
+    size_t n_rows, n_wanted;
+    float *logits; /* [ROWS][n_vocab]; pages that are never used cost nothing */
+    int64_t weight_bytes;
+    char fingerprint[160];
+};
+
+/* ---- opening */
+
+static int threads_default(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX : (int)n;
+}
+
+static bool check_end_ids(const struct engine *e, struct engine_error *err)
+{
+    size_t n;
+    const int32_t *eos = tokenizer_eos(e->tokenizer, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (eos[i] < 0 || eos[i] >= e->shape->n_vocab) {
+            return engine_fail(err, ENGINE_BAD_FILE, "", "'%s': the tokenizer's end token %d is outside the model's vocabulary of %d", e->folder,
+                               eos[i], e->shape->n_vocab);
+        }
+    }
+    return true;
+}
+
+static int64_t file_bytes(const char *folder, const char *name)
+{
+    char path[4096];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n < (int)sizeof path && stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+static bool open_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
+{
+    int n_threads = o && o->n_threads > 0 ? o->n_threads : threads_default();
+    n_threads = n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
+    if (!model_open(&e->model, e->folder, err)) {
+        return false;
+    }
+    e->shape = model_get_shape(e->model);
+    e->weight_bytes = file_bytes(e->folder, "model.safetensors");
+    if (!tokenizer_open(&e->tokenizer, e->folder, err) || !check_end_ids(e, err) ||
+        !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
+        return false;
+    }
+    e->logits = calloc((size_t)ROWS * (size_t)e->shape->n_vocab, sizeof *e->logits);
+    return e->logits || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
+}
+
+bool engine_open(struct engine **out, const char *folder, const struct engine_options *o, struct engine_error *err)
+{
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
+    }
+    int n_max = o && o->n_sessions_max > 0 ? o->n_sessions_max : SESSIONS_DEFAULT;
+    e->n_sessions_max = n_max < ENGINE_SESSIONS_MAX ? (size_t)n_max : ENGINE_SESSIONS_MAX;
+    e->folder = strdup(folder);
+    if (!e->folder) {
+        engine_close(e);
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
+    }
+    if (!open_parts(e, o, err)) {
+        engine_close(e);
+        return false;
+    }
+    *out = e;
+    return true;
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e) {
+        return;
+    }
+    assert(e->n_sessions == 0);
+    model_worker_free(e->worker);
+    tokenizer_close(e->tokenizer);
+    model_close(e->model);
+    free(e->logits);
+    free(e->folder);
+    free(e);
+}
+
+const struct tokenizer *engine_tokenizer(const struct engine *e)
+{
+    return e->tokenizer;
+}
+
+const struct model_shape *engine_shape(const struct engine *e)
+{
+    return e->shape;
+}
+
+int64_t engine_weight_bytes(const struct engine *e)
+{
+    return e->weight_bytes;
+}
+
+const char *engine_kernels(const struct engine *e)
+{
+    return model_worker_kernels(e->worker);
+}
+
+/* First eight hex digits of the SHA-256 of FOLDER/name; "none" where it cannot be read. */
+static void hash_file(const char *folder, const char *name, char out[9])
+{
+    char path[4096], hex[65], bytes[16384];
+    uint8_t digest[32];
+    struct sha256 sum;
+    (void)snprintf(out, 9, "none");
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
+        return;
+    }
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        return;
+    }
+    sha256_init(&sum);
+    size_t n;
+    while ((n = fread(bytes, 1, sizeof bytes, f)) > 0) {
+        sha256_update(&sum, bytes, n);
+    }
+    if (!ferror(f)) {
+        sha256_final(&sum, digest);
+        sha256_hex(digest, hex);
+        (void)snprintf(out, 9, "%.8s", hex);
+    }
+    (void)fclose(f); /* it was only read */
+}
+
+const char *engine_fingerprint(struct engine *e)
+{
+    if (!e->fingerprint[0]) {
+        char config[9], tokenizer[9];
+        hash_file(e->folder, "config.json", config);
+        hash_file(e->folder, "tokenizer.json", tokenizer);
+        (void)snprintf(e->fingerprint, sizeof e->fingerprint, "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s", ENGINE_VERSION,
+                       model_hash(e->model), config, tokenizer);
+    }
+    return e->fingerprint;
+}
+
+/* ---- sessions */
+
+static bool check_prompt(const struct engine *e, const struct session_request *r, struct engine_error *err)
+{
+    if (r->n_prompt == 0) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt has no tokens: give at least one");
+    }
+    if (r->n_prompt >= (size_t)e->shape->context) {
+        return engine_fail(err, ENGINE_CONTEXT_FULL, "prompt", "prompt has %zu tokens, the context of the model has room for %d and at least one new one",
+                           r->n_prompt, e->shape->context - 1);
+    }
+    for (size_t i = 0; i < r->n_prompt; i++) {
+        if (r->prompt[i] < 0 || r->prompt[i] >= e->shape->n_vocab) {
+            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "token id %d of the prompt is outside the vocabulary 0..%d", r->prompt[i],
+                               e->shape->n_vocab - 1);
+        }
+    }
+    return true;
+}
+
+bool session_check(const struct engine *e, const struct session_request *r, struct engine_error *err)
+{
+    if (r->n < 1 || r->n > ENGINE_CHOICES_MAX) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "n", "'n' must be from 1 to %d", ENGINE_CHOICES_MAX);
+    }
+    if (r->best_of < r->n || r->best_of > ENGINE_CHOICES_MAX) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must be from 'n' to %d", ENGINE_CHOICES_MAX);
+    }
+    if (r->max_tokens > 0 && r->sampling->min_tokens > r->max_tokens) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens", "'min_tokens' must not be above 'max_tokens'");
+    }
+    if (r->n_top_logprobs > (uint32_t)e->shape->n_vocab) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "top_logprobs", "'top_logprobs' is above the vocabulary of %d tokens", e->shape->n_vocab);
+    }
+    if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err)) {
+        return false;
+    }
+    struct stop *stop;
+    if (!stop_new(&stop, r->stops, r->n_stops, err)) {
+        return false;
+    }
+    stop_free(stop);
+    return true;
+}
+
+bool session_start(struct engine *e, const struct session_request *r, session_event_fn *fn, void *ud, struct session **out,
+                   struct engine_error *err)
+{
+    if (!session_check(e, r, err)) {
+        return false;
+    }
+    if (e->n_sessions == e->n_sessions_max) {
+        return engine_fail(err, ENGINE_BUSY, "", "%zu sessions are running, no more are possible: try again later", e->n_sessions);
+    }
+    struct session *s;
+    if (!session_new(&s, r, e->model, e->tokenizer, err)) {
+        return false;
+    }
+    s->engine = e;
+    s->fn = fn;
+    s->ud = ud;
+    e->sessions[e->n_sessions++] = s;
+    *out = s;
+    return true;
+}
+
+static void remove_session(struct engine *e, size_t i)
+{
+    e->n_sessions--;
+    memmove(&e->sessions[i], &e->sessions[i + 1], (e->n_sessions - i) * sizeof(e->sessions[0]));
+    if (e->turn > i) {
+        e->turn--;
+    }
+}
+
+void session_free(struct session *s)
+{
+    if (!s) {
+        return;
+    }
+    for (size_t i = 0; i < s->engine->n_sessions; i++) {
+        if (s->engine->sessions[i] == s) {
+            remove_session(s->engine, i);
+            break;
+        }
+    }
+    session_release(s);
+}
+
+bool session_is_done(const struct session *s)
+{
+    return s->is_done;
+}
+
+/* ---- a step */
+
+static bool is_prefilling(const struct session *s)
+{
+    return s->n_evaluated < s->n_prompt;
+}
+
+static void add_row(struct engine *e, struct session *s, struct session_choice *c, struct kvcache *cache, int32_t token, bool wants_logits)
+{
+    assert(e->n_rows < ROWS);
+    float *logits = wants_logits ? e->logits + e->n_wanted++ * (size_t)e->shape->n_vocab : NULL;
+    e->rows[e->n_rows] = (struct model_row){.cache = cache, .token = token, .logits = logits};
+    e->owners[e->n_rows++] = (struct owner){s, c};
+}
+
+/* A row for each running choice of s; false when there is no room for the next one, which then is the first next time. */
+static bool add_choices(struct engine *e, struct session *s)
+{
+    uint32_t first = s->turn;
+    for (uint32_t j = 0; j < s->n_choices; j++) {
+        uint32_t i = (first + j) % s->n_choices;
+        struct session_choice *c = &s->choices[i];
+        if (c->is_done) {
+            continue;
+        }
+        if (e->n_rows == DECODE_ROWS) {
+            s->turn = i;
+            return false;
+        }
+        add_row(e, s, c, c->cache, c->last, true);
+    }
+    return true;
+}
+
+static void add_decode(struct engine *e)
+{
+    for (size_t k = 0; k < e->n_sessions; k++) {
+        size_t i = (e->turn + k) % e->n_sessions;
+        if (!is_prefilling(e->sessions[i]) && !add_choices(e, e->sessions[i])) {
+            e->turn = i;
+            return;
+        }
+    }
+}
+
+static void add_prefill(struct engine *e)
+{
+    size_t n_left = 0, room = PREFILL_ROWS;
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        n_left += is_prefilling(e->sessions[i]);
+    }
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        struct session *s = e->sessions[i];
+        if (!is_prefilling(s)) {
+            continue;
+        }
+        size_t share = room / n_left--, need = s->n_prompt - s->n_evaluated;
+        size_t n = need < share ? need : share;
+        for (size_t j = s->n_evaluated; j < s->n_evaluated + n; j++) {
+            add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], j + 1 == s->n_prompt);
+        }
+        room -= n;
+    }
+}
+
+static void after_prompt(struct session *s, const float *logits)
+{
+    session_fork(s);
+    for (uint32_t i = 0; i < s->n_choices && !s->is_done; i++) {
+        session_advance(s, &s->choices[i], logits);
+    }
+}
+
+static void hand_out(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_rows; i++) {
+        struct session *s = e->owners[i].session;
+        struct session_choice *c = e->owners[i].choice;
+        const float *logits = e->rows[i].logits;
+        if (!c) {
+            s->n_evaluated++;
+        }
+        if (!logits || s->is_done) {
+            continue;
+        }
+        if (c) {
+            session_advance(s, c, logits);
+        } else {
+            after_prompt(s, logits);
+        }
+    }
+}
+
+bool engine_step(struct engine *e)
+{
+    struct engine_error err = {.code = ENGINE_OK};
+    e->n_rows = 0;
+    e->n_wanted = 0;
+    add_decode(e);
+    add_prefill(e);
+    if (e->n_rows == 0) {
+        return false;
+    }
+    if (model_forward(e->worker, e->rows, e->n_rows, &err)) {
+        hand_out(e);
+    } else {
+        for (size_t i = 0; i < e->n_rows; i++) {
+            session_fail(e->owners[i].session, &err);
+        }
+    }
+    for (size_t i = e->n_sessions; i-- > 0;) {
+        if (e->sessions[i]->is_done) {
+            remove_session(e, i);
+        }
+    }
+    return true;
+}

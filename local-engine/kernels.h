@@ -1,0 +1,90 @@
+/* kernels.h - the arithmetic of the engine, in sets by processor that give the same bits.
+ *
+ * The definition (numerics `exact`), for every sum over k = 0 .. n-1:
+ *  - values are float32; stored weights are widened to it exactly;
+ *  - n is padded with zeros to a multiple of sixteen; lane j (0 .. 15) starts at +0 and takes
+ *    k = j, j + 16, j + 32 ... in that order, each by one fused multiply-add (rounded once) or, in
+ *    plain sums, one addition;
+ *  - h[j] = lane[j] + lane[j + 8]; the sum is
+ *    ((h0 + h1) + (h2 + h3)) + ((h4 + h5) + (h6 + h7)).
+ * Exponentials are our own, operation by operation the same in every set (kernels_exp in
+ * kernels_ref.c), because the C library's differ by processor. So a result depends on its inputs
+ * alone: not on the set, the number of rows, the tile or the thread. NaN is carried on, but its
+ * sign and payload are not defined.
+ *
+ * Weights need no alignment; rows of x and y are aligned as float. Nothing is read outside the n
+ * elements of a row.
+ */
+#ifndef ISOTHERM_KERNELS_H
+#define ISOTHERM_KERNELS_H
+
+#include <stddef.h>
+
+enum kernels_type { KERNELS_F32, KERNELS_F16, KERNELS_BF16 };
+
+/* y[m][n] = sum over k of x[m][k] * w[n][k] */
+struct kernels_matmul {
+    const unsigned char *w; /* [n][k], rows row_bytes apart */
+    size_t row_bytes;
+    enum kernels_type type;
+    size_t k;
+    const float *const *x; /* [n_rows] rows of k */
+    float *const *y;       /* [n_rows] rows of outputs */
+    size_t n_rows;
+};
+
+/* matmul's scratch has room for this many rows of k floats; NULL will do where weights are F32 */
+#define KERNELS_SCRATCH_ROWS 12
+
+struct kernels {
+    const char *name;
+    /* The outputs n = from .. to - 1 of every row. */
+    void (*matmul)(const struct kernels_matmul *j, size_t from, size_t to, float *scratch);
+    /* out[i] = the stored weight i as float32 */
+    void (*expand)(enum kernels_type type, const unsigned char *w, size_t n, float *out);
+    /* out[i] = sum over t of p[t] * v[t * ldv + i]: the values of attention */
+    void (*mix)(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, float *out);
+    /* s[i] = exp(scale * s[i] - max) / sum, in place; n >= 1 */
+    void (*softmax)(float *s, size_t n, float scale);
+    /* y = x / sqrt(mean(x^2) + eps) * gain */
+    void (*rmsnorm)(const float *x, const float *gain, size_t n, float eps, float *y);
+    /* y = (x - mean) / sqrt(variance + eps) * gain + bias */
+    void (*layernorm)(const float *x, const float *gain, const float *bias, size_t n, float eps,
+                      float *y);
+    /* gate = gate / (1 + exp(-gate)) * up: SwiGLU */
+    void (*silu)(float *gate, const float *up, size_t n);
+    /* x = x / (1 + exp(-2u)), u = sqrt(2 / pi) * (x + 0.044715 x^3): gelu_new, since 1 + tanh u
+     * = 2 / (1 + exp(-2u)) */
+    void (*gelu)(float *x, size_t n);
+};
+
+extern const struct kernels kernels_ref; /* portable C, slow: the definition */
+
+/* The best set for this processor; the set of that name, or NULL where this processor cannot run
+ * it. */
+const struct kernels *kernels_best(void);
+const struct kernels *kernels_find(const char *name);
+
+size_t kernels_type_bytes(enum kernels_type type);
+
+/* Constants of the exponential: see kernels_exp. Kept here so that the sets cannot drift apart. */
+#define KERNELS_EXP_HIGH  88.37f    /* larger arguments count as this: 2.4e38, still finite */
+#define KERNELS_EXP_LOW   (-87.33f) /* smaller ones give 0 */
+#define KERNELS_EXP_LOG2E 1.44269504088896341f
+/* 1.5 * 2^23: adding it rounds to a whole number, kept in the low bits */
+#define KERNELS_EXP_ROUND    12582912.0f
+#define KERNELS_EXP_LN2_HIGH 0.693359375f
+#define KERNELS_EXP_LN2_LOW  (-2.12194440e-4f)
+#define KERNELS_EXP_C5       1.9875691500e-4f
+#define KERNELS_EXP_C4       1.3981999507e-3f
+#define KERNELS_EXP_C3       8.3334519073e-3f
+#define KERNELS_EXP_C2       4.1665795894e-2f
+#define KERNELS_EXP_C1       1.6666665459e-1f
+#define KERNELS_EXP_C0       5.0000001201e-1f
+#define KERNELS_GELU_SCALE   (-1.59576912160573071f) /* -2 sqrt(2 / pi) */
+#define KERNELS_GELU_CUBE    0.044715f
+
+/* The portable exponential, for tests: relative error below 2^-23.5 where it is neither 0 nor cut. */
+float kernels_exp(float x);
+
+#endif

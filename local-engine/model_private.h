@@ -1,0 +1,166 @@
+/* model_private.h - what the families share: the weights as they are bound, helpers to read
+ * config.json and to find tensors, and the forward pass's steps. Included by model*.c, llama.c
+ * and gpt2.c only.
+ */
+#ifndef ISOTHERM_MODEL_PRIVATE_H
+#define ISOTHERM_MODEL_PRIVATE_H
+
+#include "kernels.h"
+#include "kvcache.h"
+#include "model.h"
+#include "pool.h"
+#include "safetensors.h"
+
+#include <jansson.h>
+#include <pthread.h>
+
+/* Limits of what a model may be; the files are checked against these before anything is computed
+ * from them. */
+#define MODEL_LAYERS_MAX  1024
+#define MODEL_DIM_MAX     65536
+#define MODEL_FFN_MAX     1048576
+#define MODEL_VOCAB_MAX   2000000
+#define MODEL_CONTEXT_MAX 10000000
+
+struct model_matrix {
+    const unsigned char *w; /* [n_out][n_in], stored form */
+    enum kernels_type type;
+    size_t n_out, n_in;
+    const float *bias; /* [n_out] or NULL */
+};
+
+struct model_norm {
+    const float *gain; /* [dim] */
+    const float *bias; /* [dim] or NULL */
+};
+
+/* One layer of either family; what a family lacks stays zero. */
+struct model_layer {
+    struct model_norm attention_norm, ffn_norm;
+    struct model_matrix q, k, v, o;
+    struct model_matrix gate, up, down; /* gpt2 has no gate */
+};
+
+struct model_family;
+
+struct model {
+    struct model_shape shape;
+    const struct model_family *family;
+    struct safetensors *file;
+    float eps;    /* of the norms */
+    bool is_tied; /* output matrix = token embedding */
+    bool has_attention_bias, has_ffn_bias;
+    double *frequency;  /* [head_dim / 2], llama; rotary positions */
+    const char *prefix; /* gpt2: "" or "transformer." */
+    struct model_matrix tokens, positions, output;
+    struct model_norm final_norm;
+    struct model_layer *layers;
+    void **owned; /* blocks that model_close frees */
+    size_t n_owned, owned_cap;
+    unsigned char *is_used; /* one for each tensor of the file */
+    int64_t n_stored[3];    /* elements bound, by enum kernels_type */
+    pthread_mutex_t hash_lock;
+    char hash[65];
+};
+
+struct model_worker;
+
+/* A family: reads its fields of config.json, binds its tensors, runs a batch. */
+struct model_family {
+    const char *model_type;
+    bool (*configure)(struct model *m, const json_t *config, struct engine_error *err);
+    bool (*bind)(struct model *m, struct engine_error *err);
+    void (*forward)(struct model_worker *w);
+    bool (*is_spare)(
+        const char
+            *tensor); /* a tensor that files of this family hold and the model does not need */
+};
+extern const struct model_family model_llama, model_gpt2;
+
+/* ---- config.json (model_config.c). `fallback` is used where the field is absent or null. */
+#define MODEL_CONFIG_REQUIRED INT64_MIN
+bool model_config_int(const json_t *config, const char *field, int64_t min, int64_t max,
+                      int64_t fallback, int32_t *out, struct engine_error *err);
+bool model_config_real(const json_t *config, const char *field, double min, double max,
+                       double fallback, double *out, struct engine_error *err);
+bool model_config_bool(const json_t *config, const char *field, bool fallback, bool *out,
+                       struct engine_error *err);
+/* Refuses every value but `want`; absent and null count as `want`. */
+bool model_config_word(const json_t *config, const char *field, const char *want,
+                       struct engine_error *err);
+bool model_config_flag(const json_t *config, const char *field, bool want,
+                       struct engine_error *err);
+/* Refuses a field that is present and not null: `why` says what is not supported. */
+bool model_config_absent(const json_t *config, const char *field, const char *why,
+                         struct engine_error *err);
+json_t *model_config_load(const char *folder, struct engine_error *err);
+
+/* ---- tensors (model_bind.c). Each checks type and shape, and counts the tensor as used. Names
+ * by printf of one number. */
+void *model_own(struct model *m, size_t n, size_t size,
+                struct engine_error *err); /* calloc; freed with the model */
+bool model_bind_matrix(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
+                       int32_t n_in, struct model_matrix *out, struct engine_error *err);
+/* A matrix stored [n_in][n_out] is copied, turned, into memory of ours, in its stored type. */
+bool model_bind_turned(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
+                       int32_t n_in, struct model_matrix *out, struct engine_error *err);
+/* A vector is widened to float32: norms and biases are small. */
+bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int32_t n,
+                       const float **out, struct engine_error *err);
+/* Refuses a file with tensors that nothing used: they would change the answers of whoever wrote
+ * it. */
+bool model_bind_finish(struct model *m, struct engine_error *err);
+
+/* ---- one batch (model_worker.c) */
+struct model_rows {
+    float *data;
+    float **row; /* [n_rows_max] */
+};
+
+struct model_worker {
+    const struct model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    int n_threads;
+    size_t n_rows_max;
+    /* the batch in progress */
+    const struct model_row *rows;
+    size_t n_rows;
+    int32_t *position; /* [n_rows_max] */
+    size_t layer;
+    /* activations, a row each */
+    struct model_rows x, h, q, k, v, attended, gate, up;
+    float *cosine, *sine; /* [n_rows_max][head_dim / 2] */
+    float **wanted_in, **wanted_out;
+    /* scratch of each thread */
+    float *weights_scratch; /* [n_threads][KERNELS_SCRATCH_ROWS * widest row] */
+    size_t weights_scratch_floats;
+    float *scores; /* [n_threads][heads_at_once][scores_cap] */
+    size_t scores_cap;
+    size_t group;         /* query heads of one kv head */
+    size_t heads_at_once; /* of a group, at most */
+};
+
+/* A product with one matrix for every row of the batch: y = w x (+ bias). */
+struct model_product {
+    const struct model_matrix *w;
+    float *const *x, *const *y;
+};
+/* Several products over the same rows as one job. */
+void model_worker_multiply(struct model_worker *w, const struct model_product *p, size_t n_products,
+                           size_t n_rows);
+/* fn(w, row) for every row of the batch, over the threads where it pays; `cost` is about the
+ * operations of a row. */
+void model_worker_each_row(struct model_worker *w, size_t n_rows, size_t cost,
+                           void (*fn)(struct model_worker *, size_t));
+/* h = norm(x) */
+void model_worker_norm(struct model_worker *w, const struct model_norm *norm);
+/* x = x + h */
+void model_worker_add(struct model_worker *w);
+/* Stores k and v in the caches, then attended = softmax(q k / sqrt(head_dim)) v over each row's
+ * sequence. */
+void model_worker_attend(struct model_worker *w);
+/* The final norm and the logits of the rows that want them. */
+void model_worker_output(struct model_worker *w);
+
+#endif

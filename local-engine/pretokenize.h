@@ -1,0 +1,50 @@
+/* pretokenize.h - cuts text into the pieces that are encoded one by one: a chain of regular
+ * expressions (PCRE2), each of which cuts the pieces of the one before. Bytes that are not UTF-8
+ * are always pieces of their own, one for each run.
+ *
+ * Time is linear in the text for the patterns that are published; one match may take at most
+ * PRETOKENIZE_STEPS_MIN steps or sixteen for each byte of the text, then the text is refused. The
+ * stack does not grow with the text.
+ */
+#ifndef ISOTHERM_PRETOKENIZE_H
+#define ISOTHERM_PRETOKENIZE_H
+
+#include "engine_error.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PRETOKENIZE_STAGES_MAX = 16, /* published files have up to five */
+    PRETOKENIZE_PATTERN_MAX = 16384,
+    PRETOKENIZE_STEPS_MIN = 1000000
+};
+
+struct pretokenize_stage {
+    void *code;      /* compiled pattern; NULL: the stage that puts a space in front */
+    bool drops_gaps; /* what does not match is left out ("Removed" with "invert") */
+};
+struct pretokenize {
+    struct pretokenize_stage stages[PRETOKENIZE_STAGES_MAX];
+    size_t n_stages;
+};
+
+/* A zeroed one has no stage: the text is one piece. */
+void pretokenize_release(struct pretokenize *p);
+/* `what` names the file and field in errors. */
+ENGINE_WARN_UNUSED bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len,
+                                        bool drops_gaps, const char *what,
+                                        struct engine_error *err);
+/* A stage that puts a space in front of every piece that does not begin with one
+ * (add_prefix_space). */
+ENGINE_WARN_UNUSED bool pretokenize_add_space(struct pretokenize *p, const char *what,
+                                              struct engine_error *err);
+
+/* Called for each piece in order; false ends the run, which then returns false. Pieces are never
+ * empty. */
+typedef bool pretokenize_fn(void *ud, const char *piece, size_t len, struct engine_error *err);
+/* `is_front`: whether the first piece, too, gets the space of pretokenize_add_space(). */
+ENGINE_WARN_UNUSED bool pretokenize_run(const struct pretokenize *p, const char *text, size_t len,
+                                        bool is_front, pretokenize_fn *fn, void *ud,
+                                        struct engine_error *err);
+
+#endif

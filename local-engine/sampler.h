@@ -1,0 +1,93 @@
+/* sampler.h - from the model's logits of one sequence to one token id. Pure but for the random stream it is given.
+ *
+ * The stages, their order and every comparison sign are those of the sampling semantics: bias, repetition, frequency and presence,
+ * no_repeat_ngram, min_tokens, mask, temperature (0: argmax, lowest id among equals, no random number), top_k (ties with the k-th
+ * all stay), softmax, top_p (mass strictly before < p; ties by lower id), min_p (>=), typical_p, one uniform draw by inverse CDF in
+ * id order. All in float64; bans are -inf.
+ */
+#ifndef ISOTHERM_SAMPLER_H
+#define ISOTHERM_SAMPLER_H
+
+#include "engine_error.h"
+#include "rng.h"
+
+struct sampler_bias {
+    int32_t id;
+    double bias;
+};
+
+/* What the engine means by each parameter; the defaults ask for nothing. Filled by sampler_config_init() and link.c. */
+struct sampler_config {
+    double temperature;                                             /* 1 */
+    int64_t top_k;                                                  /* 0 */
+    double top_p, min_p, typical_p;                                 /* 1, 0, 1 */
+    double repetition_penalty, frequency_penalty, presence_penalty; /* 1, 0, 0 */
+    bool penalty_counts_prompt; /* penalty_scope "all": repetition_penalty only */
+    int64_t no_repeat_ngram_size;
+    int64_t min_tokens;
+    bool ignore_eos;
+    struct sampler_bias *bias; /* owned; ids checked against the vocabulary */
+    size_t n_bias;
+    int32_t *stop_ids; /* owned: stop_token_ids, without the model's EOS ids */
+    size_t n_stop_ids;
+};
+void sampler_config_init(struct sampler_config *c);
+void sampler_config_release(struct sampler_config *c);
+/* Ranges and ids against the vocabulary; names the parameter. top_p and typical_p above 1, and top_k below 0, are off. */
+ENGINE_WARN_UNUSED bool sampler_config_check(const struct sampler_config *c, int32_t n_vocab,
+                                             struct engine_error *err);
+
+/* One sequence's sampler: counts, history, scratch (36 bytes for each token of the vocabulary). One for each choice. */
+struct sampler;
+ENGINE_WARN_UNUSED bool sampler_new(struct sampler **out,
+                                    const struct sampler_config *c /* borrowed */, int32_t n_vocab,
+                                    const int32_t *eos_ids, size_t n_eos, const int32_t *prompt,
+                                    size_t n_prompt, int64_t seed, uint32_t choice,
+                                    struct engine_error *err);
+void sampler_free(struct sampler *s);
+
+/* Draws the next token from logits [n_vocab] and remembers it as generated. `mask`: NULL or n_vocab bytes, 0 forbids.
+ * Fails with ENGINE_NONFINITE or ENGINE_NO_CANDIDATE; then no random number was used and nothing is remembered. */
+ENGINE_WARN_UNUSED bool sampler_next(struct sampler *s, const float *logits, const uint8_t *mask,
+                                     int32_t *id, struct engine_error *err);
+size_t sampler_n_generated(const struct sampler *s);
+/* The same for logits that are float64 already: vectors and tools. */
+ENGINE_WARN_UNUSED bool sampler_next_wide(struct sampler *s, const double *logits,
+                                          const uint8_t *mask, int32_t *id,
+                                          struct engine_error *err);
+
+/* sampler_next() allocates nothing, except with no_repeat_ngram_size when the tokens so far have outgrown their array: this makes room for
+ * n_tokens generated ones at once (sampler_new() for 1024). */
+ENGINE_WARN_UNUSED bool sampler_reserve(struct sampler *s, size_t n_tokens,
+                                        struct engine_error *err);
+
+/* The distribution that the last sampler_next() drew from: ids ascending, their probabilities; borrowed until the next call. 0 before it. */
+size_t sampler_distribution(const struct sampler *s, const int32_t **ids, const double **probs);
+
+/* What a stage left, for those who show the steps. Up to and including `temperature` all logits (z, bans are -inf; ids is NULL); from `top_k`
+ * on the survivors, ids ascending: value holds logits over temperature, less their maximum, at `top_k`, probabilities from `softmax` on.
+ * At temperature 0 the chain ends with `temperature`, and ids and value hold its one survivor. All borrowed during the call. */
+struct sampler_view {
+    const char *stage; /* a name of sampler_stage_names */
+    const double *z;   /* [n_vocab], or NULL */
+    int32_t n_vocab;
+    const int32_t *ids; /* [n] */
+    const double *value;
+    size_t n;
+};
+typedef void sampler_watch_fn(const struct sampler_view *view, void *ud);
+/* fn is called after each stage of every later sampler_next(), stages that are off included; NULL ends it. */
+void sampler_watch(struct sampler *s, sampler_watch_fn *fn, void *ud);
+extern const char *const sampler_stage_names[]; /* in order, NULL-terminated */
+
+/* log_softmax of raw logits in float64: of `id`, and the n_top largest (value descending, ties by lower id). Values below -9999 are
+ * -9999. processed (extension): log of the last distribution that sampler_next drew from; pass s for it, NULL for raw. Entries of top beyond
+ * the vocabulary have id -1. Meant for n_top of some dozen: the time grows with it. */
+struct sampler_top {
+    int32_t id;
+    double logprob;
+};
+void sampler_logprobs(const struct sampler *processed, const float *logits, int32_t n_vocab,
+                      int32_t id, size_t n_top, double *logprob, struct sampler_top *top);
+
+#endif

@@ -1,0 +1,429 @@
+/* session.c - a token passes: sampler, end ids, text with stop strings, counts; each may end the choice, in this order.
+ *
+ * Tokens with log-probabilities are reported when their text is: a token that may still turn out to belong to a stop string waits with
+ * its text. So each token is remembered with the place of its text in the decoded answer, and a decoder of our own measures that
+ * place, because one token may end inside a character.
+ *
+ * At temperature 0 all choices are equal: one is computed, and each of its events is sent n times.
+ */
+#include "session.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making and freeing */
+
+static bool choice_init(struct session *s, struct session_choice *c, const struct session_request *r, const struct model *m,
+                        struct engine_error *err)
+{
+    size_t n_eos;
+    const int32_t *eos = tokenizer_eos(s->tokenizer, &n_eos);
+    int32_t n_positions = (int32_t)((int64_t)s->n_prompt + s->n_tokens_max);
+    c->matched_stop = -1;
+    return kvcache_new(&c->cache, m, n_positions, err) &&
+           sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt, s->n_prompt, r->seed, c->stream, err) &&
+           stop_new(&c->stop, r->stops, r->n_stops, err);
+}
+
+static void choice_release(struct session_choice *c)
+{
+    kvcache_free(c->cache);
+    sampler_free(c->sampler);
+    stop_free(c->stop);
+    free(c->tokens);
+    free(c->spans);
+    free(c->tops);
+    free(c->text);
+}
+
+/* Whether none of the prompt's tokens adds text. */
+static bool has_no_text(const struct tokenizer *t, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!tokenizer_is_special(t, ids[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool choices_init(struct session *s, const struct session_request *r, const struct model *m, struct engine_error *err)
+{
+    s->choices = calloc(s->n_choices, sizeof *s->choices);
+    s->prompt = malloc(r->n_prompt * sizeof *s->prompt);
+    if (!s->choices || !s->prompt) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
+    }
+    memcpy(s->prompt, r->prompt, r->n_prompt * sizeof *s->prompt);
+    for (uint32_t i = 0; i < s->n_choices; i++) {
+        s->choices[i].stream = i;
+        if (!choice_init(s, &s->choices[i], r, m, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool session_new(struct session **out, const struct session_request *r, const struct model *m, const struct tokenizer *t,
+                 struct engine_error *err)
+{
+    struct session *s = calloc(1, sizeof *s);
+    if (!s) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
+    }
+    const struct model_shape *shape = model_get_shape(m);
+    int64_t room = shape->context - (int64_t)r->n_prompt;
+    bool is_greedy = r->sampling->temperature == 0;
+    s->tokenizer = t;
+    s->n_vocab = shape->n_vocab;
+    s->sampling = *r->sampling;
+    s->n_prompt = r->n_prompt;
+    s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
+    s->n_tokens_max = r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
+    s->n = r->n;
+    s->n_choices = is_greedy ? 1 : r->best_of;
+    s->gathers = s->n_choices > s->n;
+    s->logprobs = r->logprobs;
+    s->logprobs_processed = r->logprobs_processed;
+    s->n_top = r->n_top_logprobs;
+    if (!choices_init(s, r, m, err)) {
+        sampler_config_init(&s->sampling); /* still the caller's */
+        session_release(s);
+        return false;
+    }
+    sampler_config_init(r->sampling);
+    *out = s;
+    return true;
+}
+
+void session_release(struct session *s)
+{
+    if (!s) {
+        return;
+    }
+    for (uint32_t i = 0; s->choices && i < s->n_choices; i++) {
+        choice_release(&s->choices[i]);
+    }
+    free(s->choices);
+    free(s->prompt);
+    sampler_config_release(&s->sampling);
+    free(s);
+}
+
+void session_fork(struct session *s)
+{
+    for (uint32_t i = 1; i < s->n_choices; i++) {
+        kvcache_copy(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);
+    }
+}
+
+void session_fail(struct session *s, const struct engine_error *err)
+{
+    if (!s->is_done) {
+        s->is_done = true;
+        s->fn(&(struct session_event){.kind = SESSION_ERROR, .matched_stop = -1, .error = err}, s->ud);
+    }
+}
+
+/* ---- events */
+
+static void send(struct session *s, const struct session_choice *c, struct session_event *ev)
+{
+    if (s->n_choices == 1) {
+        for (ev->choice = 0; ev->choice < s->n; ev->choice++) {
+            s->fn(ev, s->ud);
+        }
+        return;
+    }
+    ev->choice = c->stream;
+    s->fn(ev, s->ud);
+}
+
+static void fill_finish(const struct session_choice *c, struct session_event *ev)
+{
+    *ev = (struct session_event){
+        .kind = SESSION_FINISH, .finish = c->finish, .matched_stop = c->matched_stop, .n_generated = c->n_generated};
+}
+
+/* Text, and the tokens that are ready. */
+static void fill_text(const struct session *s, struct session_choice *c, const char *text, size_t len, struct session_event *ev)
+{
+    for (size_t i = 0; i < c->n_ready; i++) {
+        c->tokens[i].top = s->n_top ? c->tops + i * s->n_top : NULL;
+    }
+    *ev = (struct session_event){.kind = SESSION_TEXT, .text = text, .len = len, .tokens = c->tokens, .n_tokens = c->n_ready, .matched_stop = -1};
+}
+
+static void forget_reported(const struct session *s, struct session_choice *c)
+{
+    if (c->n_ready == 0) {
+        return;
+    }
+    size_t n = c->n_tokens - c->n_ready;
+    memmove(c->tokens, c->tokens + c->n_ready, n * sizeof *c->tokens);
+    memmove(c->spans, c->spans + c->n_ready, n * sizeof *c->spans);
+    if (s->n_top) {
+        memmove(c->tops, c->tops + c->n_ready * s->n_top, n * s->n_top * sizeof *c->tops);
+    }
+    c->n_tokens = n;
+    c->n_ready = 0;
+}
+
+/* Keeps what candidates of best_of say until they are compared. */
+static bool gather(struct session_choice *c, const char *text, size_t len, struct engine_error *err)
+{
+    if (len > c->text_cap - c->text_len) {
+        size_t cap = c->text_cap * 2 > c->text_len + len ? c->text_cap * 2 : c->text_len + len + 256;
+        char *p = realloc(c->text, cap);
+        if (!p) {
+            return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the text of an answer");
+        }
+        c->text = p;
+        c->text_cap = cap;
+    }
+    if (len > 0) {
+        memcpy(c->text + c->text_len, text, len);
+    }
+    c->text_len += len;
+    return true;
+}
+
+/* Marks tokens as ready: all whose text was released; at a cut those that begin before it; at any other end all. */
+static void mark_ready(struct session_choice *c)
+{
+    while (c->n_ready < c->n_tokens) {
+        const struct session_span *p = &c->spans[c->n_ready];
+        bool is_out = p->end <= c->n_released;
+        if (c->is_done) {
+            is_out = c->matched_stop < 0 || p->start < c->n_released;
+        }
+        if (!is_out) {
+            break;
+        }
+        c->n_ready++;
+    }
+}
+
+static bool release_text(struct session *s, struct session_choice *c, const char *text, size_t len, struct engine_error *err)
+{
+    c->n_released += len;
+    mark_ready(c);
+    if (s->gathers) {
+        return gather(c, text, len, err);
+    }
+    if (len > 0 || c->n_ready > 0) {
+        struct session_event ev;
+        fill_text(s, c, text, len, &ev);
+        send(s, c, &ev);
+        forget_reported(s, c);
+    }
+    return true;
+}
+
+/* ---- best_of */
+
+static double mean_logprob(const struct session_choice *c)
+{
+    assert(c->n_generated > 0);
+    return c->logprob_sum / (double)c->n_generated;
+}
+
+/* Better first; the lower index at equal means. */
+static int compare(const void *a, const void *b)
+{
+    const struct session_choice *x = *(struct session_choice *const *)a, *y = *(struct session_choice *const *)b;
+    double p = mean_logprob(x), q = mean_logprob(y);
+    if (p != q) {
+        return p > q ? -1 : 1;
+    }
+    return x->stream < y->stream ? -1 : 1;
+}
+
+static void send_best(struct session *s)
+{
+    struct session_choice *order[ENGINE_CHOICES_MAX];
+    for (uint32_t i = 0; i < s->n_choices; i++) {
+        order[i] = &s->choices[i];
+    }
+    qsort(order, s->n_choices, sizeof(order[0]), compare);
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct session_event ev;
+        fill_text(s, order[i], order[i]->text_len ? order[i]->text : "", order[i]->text_len, &ev);
+        ev.choice = i;
+        s->fn(&ev, s->ud);
+        fill_finish(order[i], &ev);
+        ev.choice = i;
+        s->fn(&ev, s->ud);
+    }
+}
+
+/* ---- a token */
+
+static bool tokens_reserve(const struct session *s, struct session_choice *c, struct engine_error *err)
+{
+    if (c->n_tokens < c->tokens_cap) {
+        return true;
+    }
+    size_t cap = c->tokens_cap ? c->tokens_cap * 2 : 16;
+    struct session_token *tokens = realloc(c->tokens, cap * sizeof *tokens);
+    c->tokens = tokens ? tokens : c->tokens;
+    struct session_span *spans = realloc(c->spans, cap * sizeof *spans);
+    c->spans = spans ? spans : c->spans;
+    struct sampler_top *tops = realloc(c->tops, (cap * s->n_top + 1) * sizeof *tops);
+    c->tops = tops ? tops : c->tops;
+    if (!tokens || !spans || !tops) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the log-probabilities of an answer");
+    }
+    c->tokens_cap = cap;
+    return true;
+}
+
+/* Bytes of decoded text that these bytes complete. */
+static size_t measure(struct utf8 *u, const char *bytes, size_t n)
+{
+    enum { STRIDE = 64 };
+    char out[UTF8_OUT_MAX(STRIDE)];
+    size_t len = 0;
+    for (size_t i = 0; i < n; i += STRIDE) {
+        len += utf8_feed(u, bytes + i, n - i < STRIDE ? n - i : STRIDE, out);
+    }
+    return len;
+}
+
+static bool record(struct session *s, struct session_choice *c, int32_t id, const float *logits, struct engine_error *err)
+{
+    if (!s->logprobs) {
+        return true;
+    }
+    if (!tokens_reserve(s, c, err)) {
+        return false;
+    }
+    struct session_token *t = &c->tokens[c->n_tokens];
+    t->id = id;
+    t->is_first = s->follows_nothing && c->n_generated == 1;
+    sampler_logprobs(s->logprobs_processed ? c->sampler : NULL, logits, s->n_vocab, id, s->n_top, &t->logprob, c->tops + c->n_tokens * s->n_top);
+    return true;
+}
+
+/* After record(): the token takes its place in the text. */
+static void place(struct session_choice *c, const char *bytes, size_t n)
+{
+    size_t start = c->n_decoded;
+    c->n_decoded += measure(&c->measure, bytes, n);
+    c->spans[c->n_tokens++] = (struct session_span){start, c->n_decoded};
+}
+
+static bool is_end(const struct session *s, int32_t id)
+{
+    size_t n;
+    const int32_t *eos = tokenizer_eos(s->tokenizer, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (eos[i] == id) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < s->sampling.n_stop_ids; i++) {
+        if (s->sampling.stop_ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The end of a choice, and of the session when it was the last. */
+static void finish(struct session *s, struct session_choice *c)
+{
+    kvcache_free(c->cache);
+    c->cache = NULL;
+    if (!s->gathers) {
+        struct session_event ev;
+        fill_finish(c, &ev);
+        send(s, c, &ev);
+    }
+    for (uint32_t i = 0; i < s->n_choices; i++) {
+        if (!s->choices[i].is_done) {
+            return;
+        }
+    }
+    if (s->gathers) {
+        send_best(s);
+    }
+    s->is_done = true;
+}
+
+/* Ends c but for a stop string: what was held back is released, and may complete one after all. */
+static bool end_choice(struct session *s, struct session_choice *c, const char *word, struct engine_error *err)
+{
+    const char *text;
+    size_t len;
+    int matched;
+    if (!stop_finish(c->stop, &text, &len, &matched, err)) {
+        return false;
+    }
+    c->is_done = true;
+    c->finish = matched >= 0 ? "stop" : word;
+    c->matched_stop = matched;
+    if (!release_text(s, c, text, len, err)) {
+        return false;
+    }
+    finish(s, c);
+    return true;
+}
+
+static bool add_text(struct session *s, struct session_choice *c, int32_t id, struct engine_error *err)
+{
+    const char *text;
+    size_t n, len;
+    int matched;
+    const char *bytes = tokenizer_piece(s->tokenizer, id, s->follows_nothing && c->n_generated == 1, &n);
+    bool may_match = c->n_generated > s->sampling.min_tokens;
+    if (!stop_push(c->stop, bytes, n, may_match, &text, &len, &matched, err)) {
+        return false;
+    }
+    if (s->logprobs) {
+        place(c, bytes, n);
+    }
+    if (matched >= 0) {
+        c->is_done = true;
+        c->finish = "stop";
+        c->matched_stop = matched;
+    }
+    return release_text(s, c, text, len, err);
+}
+
+static bool take(struct session *s, struct session_choice *c, const float *logits, struct engine_error *err)
+{
+    int32_t id;
+    if (!sampler_next(c->sampler, logits, NULL, &id, err)) {
+        return false;
+    }
+    c->n_generated++;
+    if (s->gathers) {
+        double logprob;
+        sampler_logprobs(NULL, logits, s->n_vocab, id, 0, &logprob, NULL);
+        c->logprob_sum += logprob;
+    }
+    if (is_end(s, id)) {
+        return end_choice(s, c, "stop", err);
+    }
+    if (!record(s, c, id, logits, err) || !add_text(s, c, id, err)) {
+        return false;
+    }
+    if (c->is_done) {
+        finish(s, c);
+        return true;
+    }
+    c->last = id;
+    /* n_tokens_max is what was asked for or what the context has room for, whichever is less: both end with "length". */
+    return c->n_generated < s->n_tokens_max || end_choice(s, c, "length", err);
+}
+
+void session_advance(struct session *s, struct session_choice *c, const float *logits)
+{
+    struct engine_error err = {.code = ENGINE_OK};
+    assert(!s->is_done && !c->is_done);
+    if (!take(s, c, logits, &err)) {
+        session_fail(s, &err);
+    }
+}

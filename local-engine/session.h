@@ -1,0 +1,70 @@
+/* session.h - one request inside the engine: its choices, and what a new token means for each. For engine.c and session.c only.
+ *
+ * The engine evaluates tokens and hands a choice the logits of its last one; session_advance() draws the next token, turns it into
+ * events and decides whether the choice ends. Nothing here knows about batches.
+ */
+#ifndef ISOTHERM_SESSION_H
+#define ISOTHERM_SESSION_H
+
+#include "engine.h"
+#include "utf8.h"
+
+/* Where a token's text lies in the choice's decoded text. */
+struct session_span { size_t start, end; };
+
+struct session_choice {
+    uint32_t stream;          /* its random stream */
+    struct kvcache *cache;
+    struct sampler *sampler;
+    struct stop *stop;
+    int32_t last;             /* to be evaluated next */
+    bool is_done;
+    const char *finish;       /* once is_done */
+    int32_t matched_stop;
+    int64_t n_generated;
+    double logprob_sum;       /* raw; with best_of only */
+    size_t n_released;        /* bytes of text */
+    /* With logprobs: tokens that were not reported yet; the first n_ready of them may be. */
+    struct utf8 measure;
+    size_t n_decoded;
+    struct session_token *tokens;
+    struct session_span *spans;
+    struct sampler_top *tops; /* [tokens_cap][n_top] */
+    size_t n_tokens, n_ready, tokens_cap;
+    /* With best_of: the text so far. */
+    char *text;
+    size_t text_len, text_cap;
+};
+
+struct session {
+    struct engine *engine;
+    const struct tokenizer *tokenizer;
+    int32_t n_vocab;
+    session_event_fn *fn;
+    void *ud;
+    struct sampler_config sampling;
+    int32_t *prompt;
+    size_t n_prompt, n_evaluated; /* tokens of the prompt that are in the first choice's cache */
+    bool follows_nothing;         /* the prompt has no text */
+    int64_t n_tokens_max;         /* of a choice */
+    uint32_t n;                   /* choices that the caller gets */
+    bool logprobs, logprobs_processed, gathers;
+    uint32_t n_top;
+    struct session_choice *choices; /* [n_choices]: those that are computed */
+    uint32_t n_choices;
+    uint32_t turn;                  /* whose row comes first in the next batch, when not all fit */
+    bool is_done;
+};
+
+/* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but for collected text). */
+ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r, const struct model *m, const struct tokenizer *t,
+                                    struct engine_error *err);
+/* Frees the memory alone. */
+void session_release(struct session *s);
+/* The prompt is evaluated: the other choices get a copy of its keys and values. */
+void session_fork(struct session *s);
+/* Draws a token of c from logits [n_vocab]. What goes wrong becomes an error event and the session's end. */
+void session_advance(struct session *s, struct session_choice *c, const float *logits);
+void session_fail(struct session *s, const struct engine_error *err);
+
+#endif

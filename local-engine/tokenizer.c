@@ -1,0 +1,274 @@
+/* tokenizer.c - opening, closing and looking at a tokenizer; how text is encoded stands in
+ * tokenizer_encode.c. */
+#include "tokenizer_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- reading files */
+
+static bool read_all(int fd, char *buf, size_t len)
+{
+    for (size_t n = 0; n < len;) {
+        ssize_t k = read(fd, buf + n, len - n);
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            errno = k == 0 ? EIO : errno; /* it became shorter */
+            return false;
+        }
+        n += (size_t)k;
+    }
+    return true;
+}
+
+static bool read_fd(int fd, const char *path, size_t bytes_max, char **out, size_t *len,
+                    struct engine_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        return engine_fail(err, ENGINE_IO, "", "%s: not a regular file", path);
+    }
+    if (st.st_size < 0 || (uint64_t)st.st_size > bytes_max) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: larger than %zu MiB", path,
+                           bytes_max >> 20);
+    }
+    size_t n = (size_t)st.st_size;
+    char *buf = malloc(n + 1);
+    if (!buf) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    }
+    if (!read_all(fd, buf, n)) {
+        free(buf);
+        return engine_fail(err, ENGINE_IO, "", "%s: %s", path, strerror(errno));
+    }
+    *out = buf;
+    *len = n;
+    return true;
+}
+
+/* Reads FOLDER/NAME whole. *out stays NULL where an optional one is not there. */
+static bool read_file(const char *folder, const char *name, bool is_optional, size_t bytes_max,
+                      char **out, size_t *len, struct engine_error *err)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        return engine_fail(err, ENGINE_IO, "", "the folder's name is longer than %zu bytes",
+                           sizeof path);
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return (is_optional && errno == ENOENT) ||
+               engine_fail(err, ENGINE_IO, "", "%s: %s", path, strerror(errno));
+    }
+    bool done = read_fd(fd, path, bytes_max, out, len, err);
+    (void)close(fd); /* was only read */
+    return done;
+}
+
+static bool parse_config(const char *text, size_t len, const char *name, json_t **out,
+                         struct engine_error *err)
+{
+    json_error_t why;
+    json_t *j = json_loadb(text, len, JSON_ALLOW_NUL, &why);
+    if (json_is_object(j)) {
+        *out = j;
+        return true;
+    }
+    bool is_other = j != NULL;
+    json_decref(j);
+    if (!is_other && why.text[0] == '\0') { /* jansson has words for everything else */
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    }
+    return engine_fail(err, ENGINE_BAD_FILE, "", "%s: not a JSON object (line %d)", name,
+                       is_other ? 1 : why.line);
+}
+
+static bool open_config(const char *folder, const char *name, json_t **out,
+                        struct engine_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    if (!read_file(folder, name, true, TOKENIZER_CONFIG_MAX, &text, &len, err)) {
+        return false;
+    }
+    bool done = !text || parse_config(text, len, name, out, err);
+    free(text);
+    return done;
+}
+
+/* ---- building */
+
+struct configs {
+    json_t *tokenizer, *generation, *model;
+};
+
+static bool read_unk(struct tokenizer *t, const struct tokenizer_parts *p, struct engine_error *err)
+{
+    json_t *j;
+    if (!tokenizer_json_value(&p->unk_token, "model.unk_token", &j, err)) {
+        return false;
+    }
+    bool is_named = json_is_string(j);
+    t->unk = is_named ? vocab_find(&t->vocab, json_string_value(j), json_string_length(j)) : -1;
+    json_decref(j);
+    return !is_named || t->unk >= 0 ||
+           engine_fail(err, ENGINE_BAD_FILE, "",
+                       "tokenizer.json: model.unk_token is not in the vocabulary");
+}
+
+static bool build_parts(struct tokenizer *t, const struct tokenizer_parts *p, const json_t *added,
+                        const struct configs *c, struct engine_error *err)
+{
+    bool has_template = false;
+    return tokenizer_json_vocab(t, p, err) && tokenizer_added_register(t, added, err) &&
+           read_unk(t, p, err) && tokenizer_steps_read(t, p, &has_template, err) &&
+           tokenizer_config_apply(t, has_template, c->tokenizer, c->generation, c->model, err) &&
+           tokenizer_json_merges(t, p, err) && tokenizer_added_index(t, added, err) &&
+           tokenizer_pieces_make(t, err);
+}
+
+static bool build(struct tokenizer **out, const char *json, size_t len, const struct configs *c,
+                  struct engine_error *err)
+{
+    struct tokenizer_parts p = {0};
+    json_t *added = NULL;
+    struct tokenizer *t = calloc(1, sizeof *t);
+    if (!t) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    }
+    t->unk = t->bos = -1;
+    bool done = tokenizer_json_split(&p, json, len, err) &&
+                tokenizer_json_value(&p.added_tokens, "added_tokens", &added, err) &&
+                build_parts(t, &p, added, c, err);
+    json_decref(added);
+    if (!done) {
+        tokenizer_close(t);
+        return false;
+    }
+    *out = t;
+    return true;
+}
+
+static void release_configs(struct configs *c)
+{
+    json_decref(c->tokenizer);
+    json_decref(c->generation);
+    json_decref(c->model);
+}
+
+bool tokenizer_open(struct tokenizer **out, const char *folder, struct engine_error *err)
+{
+    struct configs c = {0};
+    char *text = NULL;
+    size_t len = 0;
+    bool done = read_file(folder, "tokenizer.json", false, TOKENIZER_FILE_MAX, &text, &len, err) &&
+                open_config(folder, "tokenizer_config.json", &c.tokenizer, err) &&
+                open_config(folder, "generation_config.json", &c.generation, err) &&
+                open_config(folder, "config.json", &c.model, err) && build(out, text, len, &c, err);
+    release_configs(&c);
+    free(text);
+    return done;
+}
+
+bool tokenizer_parse(struct tokenizer **out, const char *json, size_t len, const char *config,
+                     size_t config_len, struct engine_error *err)
+{
+    struct configs c = {0};
+    if (len > TOKENIZER_FILE_MAX) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: larger than %d MiB",
+                           TOKENIZER_FILE_MAX >> 20);
+    }
+    if (config && !parse_config(config, config_len, "tokenizer_config.json", &c.tokenizer, err)) {
+        return false;
+    }
+    c.generation = json_incref(c.tokenizer); /* so that one config can hold ids, too */
+    bool done = build(out, json, len, &c, err);
+    release_configs(&c);
+    return done;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (t) {
+        vocab_release(&t->vocab);
+        bpe_release(&t->bpe);
+        pretokenize_release(&t->pre);
+        added_release(&t->added);
+        added_release(&t->added_normalized);
+        free(t->flags);
+        free(t->pieces);
+        free(t->pieces_at);
+        free(t);
+    }
+}
+
+/* ---- looking */
+
+int32_t tokenizer_n_vocab(const struct tokenizer *t)
+{
+    return (int32_t)t->vocab.n_ids;
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+    return t->bos;
+}
+
+bool tokenizer_adds_bos(const struct tokenizer *t)
+{
+    return t->adds_bos;
+}
+
+const int32_t *tokenizer_eos(const struct tokenizer *t, size_t *n)
+{
+    *n = t->n_eos;
+    return t->eos;
+}
+
+static bool is_id(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->vocab.n_ids;
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    return is_id(t, id) && (t->flags[id] & TOKENIZER_SPECIAL);
+}
+
+int32_t tokenizer_find_special(const struct tokenizer *t, const char *spelling)
+{
+    int32_t id = vocab_find(&t->vocab, spelling, strlen(spelling));
+    return tokenizer_is_special(t, id) ? id : -1;
+}
+
+bool tokenizer_spaces_after_special(const struct tokenizer *t)
+{
+    return t->prefix == TOKENIZER_PREFIX_ALWAYS;
+}
+
+const char *tokenizer_piece(const struct tokenizer *t, int32_t id, bool is_first, size_t *len)
+{
+    if (!is_id(t, id)) {
+        *len = 0;
+        return "";
+    }
+    const char *s = t->pieces + t->pieces_at[id];
+    size_t n = t->pieces_at[id + 1] - t->pieces_at[id];
+    size_t n_cut =
+        is_first && t->strips_first && n > 0 && s[0] == ' ' && !(t->flags[id] & TOKENIZER_ADDED);
+    *len = n - n_cut;
+    return s + n_cut;
+}
+
+const char *tokenizer_spelling(const struct tokenizer *t, int32_t id)
+{
+    return vocab_spelling(&t->vocab, id, NULL);
+}
