@@ -1,0 +1,198 @@
+# Isotherm. `make help` lists the targets. One file, not recursive; sources by wildcard; each variant (compiler, sanitizer) has its own folder.
+#
+#   make demo      installs what is missing, builds, runs the main job and shows it
+#   make check     installs what is missing, builds, runs all tests; ends with a line 'N passed, 0 failed'
+#   make run       the daemon in the foreground on 127.0.0.1:4117
+#
+# Variables: CC=gcc|clang  SAN=address,undefined|thread  DEVELOPER=1 (warnings are errors)  PREFIX=/usr/local  DESTDIR=
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+CC := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+SAN ?=
+DEVELOPER ?=
+PREFIX ?= /usr/local
+comma := ,
+variant := $(if $(filter-out gcc,$(CC))$(SAN),$(subst $(comma),-,$(notdir $(CC))$(if $(SAN),-$(SAN))))
+B := build$(if $(variant),/$(variant))
+
+# ---- what must be installed (Debian 12): libraries by package, tools by command
+build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libmicrohttpd-dev libcyaml-dev libyaml-dev \
+	libpcre2-dev libutf8proc-dev libseccomp-dev libsystemd-dev
+demo_packages := curl
+check_packages := libcmocka-dev
+check_tools := python3:python3 node:nodejs npm:npm curl:curl
+lint_packages := libclang-rt-14-dev
+lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
+
+# $(call install_missing,packages,command:package pairs): prints what is missing, once, and installs it
+define install_missing
+@missing=""; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+for t in $(2); do command -v $${t%%:*} >/dev/null || missing="$$missing $${t#*:}"; done; \
+if [ -n "$$missing" ]; then echo "installing:$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+  ( $$sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -yq --no-install-recommends $$missing ) >build/install.log 2>&1 \
+  || { tail -n 20 build/install.log; echo "could not install:$$missing (whole log: build/install.log)"; exit 1; }; fi
+endef
+
+# ---- flags
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wno-format-truncation $(if $(DEVELOPER),-Werror)
+base_flags := -std=c11 -D_GNU_SOURCE -O2 -g -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong -fPIE -pthread $(warnings) \
+	-DISOTHERM_VERSION='"$(VERSION)"' $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2)
+CFLAGS ?=
+LDFLAGS ?=
+ALL_CFLAGS := $(base_flags) $(CFLAGS)
+ALL_LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+include_gateway := -I.
+engine_libs := -ljansson -lpcre2-8 -lutf8proc -lm
+gateway_libs := -lcrypto -lmicrohttpd -lcurl -lsqlite3 -lcyaml -lyaml -lsystemd $(engine_libs)
+
+# ---- sources
+catalog_src := $(wildcard catalog/*.c)
+engine_src := $(filter-out local-engine/isotherm_engine.c,$(wildcard local-engine/*.c))
+mains := gateway/isothermd.c gateway/isothermctl.c
+gateway_src := $(filter-out $(mains),$(wildcard gateway/*.c gateway/base/*.c gateway/backend/*.c gateway/io/*.c gateway/api/*.c gateway/ctl/*.c))
+unit_src := $(wildcard tests/unit/test_*.c)
+unit_tests := $(patsubst tests/unit/%.c,$(B)/tests/%,$(unit_src))
+fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
+bench := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
+e2e_tests := $(sort $(wildcard tests/e2e/[0-9][0-9]-*))
+providers := $(sort $(wildcard catalog/providers/*.json))
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
+
+.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench golden-update install clean help
+all: deps
+	@$(MAKE) --no-print-directory built
+
+.PHONY: built
+built: $(programs) $(B)/catalog.db $(B)/default-model/.copied
+
+deps: | build
+	$(call install_missing,$(build_packages),gcc:gcc)
+build:
+	@mkdir -p build
+
+# ---- objects and libraries. catalog/ and local-engine/ are compiled without any -I: an include of another folder does not compile.
+$(B)/obj/local-engine/kernels_avx2.o: arch_flags := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma -mf16c)
+$(B)/obj/gateway/%.o $(B)/obj/tests/%.o: include_flags := $(include_gateway)
+$(B)/obj/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(include_flags) $(arch_flags) -MMD -MP -c $< -o $@
+$(B)/obj/catalog/db.o: catalog/schema.sql
+
+$(B)/libcatalog.a: $(call obj,$(catalog_src))
+$(B)/libengine.a: $(call obj,$(engine_src))
+$(B)/libgateway.a: $(call obj,$(gateway_src))
+$(B)/lib%.a:
+	@rm -f $@
+	ar rcs $@ $^
+
+# ---- programs: the link lines show who knows whom
+$(B)/isothermd: $(B)/obj/gateway/isothermd.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+$(B)/isothermctl: $(B)/obj/gateway/isothermctl.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+$(B)/isotherm-engine: $(B)/obj/local-engine/isotherm_engine.o $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $^ $(engine_libs) -lseccomp -o $@
+$(B)/isotherm-mock: $(B)/obj/tests/lib/isotherm_mock.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+
+$(B)/catalog.db: $(B)/isothermctl $(providers)
+	@rm -f $@ $@-wal $@-shm
+	$(B)/isothermctl catalog build $(providers) -o $@
+$(B)/default-model/.copied: $(wildcard local-engine/default-model/*)
+	@mkdir -p $(@D)
+	cp local-engine/default-model/*.json local-engine/default-model/*.safetensors local-engine/default-model/MODEL.md $(@D)/
+	@touch $@
+
+# ---- using it
+demo: deps | build
+	$(call install_missing,$(demo_packages),)
+	@echo "building (log: build/build.log)"; $(MAKE) --no-print-directory -j2 built >build/build.log 2>&1 || { tail -n 30 build/build.log; exit 1; }
+	@BUILD=$(B) bash tests/demo.sh
+
+run: all
+	$(B)/isothermd
+
+# ---- tests
+$(B)/tests/%: $(B)/obj/tests/unit/%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka $(gateway_libs) -lseccomp -o $@
+.PRECIOUS: $(B)/obj/tests/unit/%.o $(B)/obj/tests/bench/%.o
+
+.PHONY: check-deps tests-built
+check-deps: deps
+	$(call install_missing,$(check_packages),$(check_tools))
+tests-built: built $(unit_tests)
+
+build/node/node_modules/openai/package.json: tests/e2e/package.json
+	@mkdir -p build/node && cp tests/e2e/package.json build/node/ && cd build/node && npm install --silent --no-audit --no-fund --no-package-lock
+
+check: check-deps
+	@$(MAKE) --no-print-directory -j2 tests-built build/node/node_modules/openai/package.json
+	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(e2e_tests)
+check-unit: check-deps
+	@$(MAKE) --no-print-directory -j2 tests-built
+	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests))
+check-e2e: check-deps
+	@$(MAKE) --no-print-directory -j2 built build/node/node_modules/openai/package.json
+	@BUILD=$(B) python3 tests/lib/run.py $(e2e_tests)
+check-san:
+	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
+check-tsan:
+	@$(MAKE) --no-print-directory check-unit SAN=thread DEVELOPER=1
+golden-update: check-deps
+	@$(MAKE) --no-print-directory -j2 tests-built
+	@for t in $(filter $(B)/tests/test_golden_%,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
+
+# Each harness over its corpus, then mutations, for FUZZ_SECONDS (clang's libFuzzer).
+FUZZ_SECONDS ?= 30
+F := build/fuzz
+fuzz: check-deps
+	$(call install_missing,$(lint_packages),clang:clang)
+	@set -e; for f in $(basename $(notdir $(fuzz_src))); do \
+	  $(MAKE) --no-print-directory -s -j2 $(F)/$$f CC=clang SAN=address,undefined B=$(F) CFLAGS=-fsanitize=fuzzer-no-link; \
+	  mkdir -p $(F)/corpus/$$f; seeds=tests/fuzz/corpus/$$f; [ -d $$seeds ] || seeds=; \
+	  echo "fuzz $$f"; $(F)/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 $(F)/corpus/$$f $$seeds; done
+$(F)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -lseccomp -o $@
+
+$(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+bench: all $(bench)
+	@for b in $(bench); do echo "== $$b"; $$b; done
+
+# ---- lint
+c_files := $(wildcard catalog/*.[ch] local-engine/*.[ch] gateway/*.[ch] gateway/*/*.[ch] tests/*/*.[ch])
+lint: deps | build
+	$(call install_missing,$(lint_packages) $(check_packages),$(lint_tools) python3:python3)
+	@CC=$(CC) bash tests/lib/lint.sh $(c_files)
+format:
+	clang-format -i $(c_files)
+layers:
+	@awk -f tests/lib/layers.awk $(filter gateway/%,$(c_files))
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/isotherm $(DESTDIR)$(PREFIX)/share/isotherm/default-model \
+	  $(DESTDIR)/etc/isotherm/conf.d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
+	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
+	install $(B)/isothermd $(B)/isothermctl $(DESTDIR)$(PREFIX)/bin/
+	install $(B)/isotherm-engine $(DESTDIR)$(PREFIX)/libexec/isotherm/
+	install -m 644 $(B)/catalog.db $(DESTDIR)$(PREFIX)/share/isotherm/
+	install -m 644 $(B)/default-model/* $(DESTDIR)$(PREFIX)/share/isotherm/default-model/
+	[ -e $(DESTDIR)/etc/isotherm/isotherm.yaml ] || install -m 644 config/isotherm.yaml $(DESTDIR)/etc/isotherm/
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/isothermd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/isothermd.service
+	install -m 644 systemd/isotherm.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	install -m 644 systemd/isotherm.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/isotherm.conf
+	install -m 644 gateway/isothermctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 gateway/isothermd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
+clean:
+	rm -rf build
+help:
+	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
+	@echo "also: all check-unit check-e2e check-san check-tsan fuzz bench lint format layers golden-update install clean"
+
+-include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')

@@ -1,0 +1,509 @@
+/* anthropic.c - the Messages dialect: encode (the conversation itself is turns.c), decode, streams,
+ * errors. */
+#include "backend.h"
+#include "refusal.h"
+#include "pieces.h"
+#include "turns.h"
+
+#include "gateway/base/jsonio.h"
+#include "gateway/base/limits.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- encode */
+
+static bool no_memory(struct failure *f)
+{
+    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
+}
+
+static bool is_word(const json_t *v, const char *word)
+{
+    const char *s = json_string_value(v);
+    return s && strcmp(s, word) == 0;
+}
+
+/* {"type":"function","function":{name,description,parameters}} -> {name,description,input_schema}.
+ * NULL: not a function. */
+static json_t *wire_tool(const json_t *tool)
+{
+    const json_t *function = json_object_get(tool, "function"),
+                 *description = json_object_get(function, "description");
+    const json_t *name = json_object_get(function, "name"),
+                 *schema = json_object_get(function, "parameters");
+    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
+        return NULL;
+    }
+    json_t *out = json_object();
+    bool ok = out && json_object_set(out, "name", (json_t *)name) == 0;
+    ok = ok && (!json_is_string(description) ||
+                json_object_set(out, "description", (json_t *)description) == 0);
+    ok = ok && json_object_set_new(out, "input_schema",
+                                   json_is_object(schema) ? json_incref((json_t *)schema)
+                                                          : json_pack("{s:s,s:{}}", "type",
+                                                                      "object", "properties")) == 0;
+    if (!ok) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static json_t *wire_tools(const json_t *tools, struct failure *f)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        if (json_array_append_new(out, wire_tool(json_array_get(tools, i))) != 0) {
+            (void)failure_set(
+                f, 400, "unsupported_content", "tools",
+                "tools[%zu]: anthropic dialect: only functions with a name are supported", i);
+            json_decref(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static json_t *wire_tool_choice(const json_t *v, struct failure *f)
+{
+    if (is_word(v, "auto") || is_word(v, "none")) {
+        return json_pack("{s:O}", "type", v);
+    }
+    if (is_word(v, "required")) {
+        return json_pack("{s:s}", "type", "any");
+    }
+    const char *name = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
+    if (!name) {
+        (void)failure_set(f, 400, "invalid_value", "tool_choice",
+                          "must be none, auto, required or one function by its name");
+        return NULL;
+    }
+    return json_pack("{s:s,s:s}", "type", "tool", "name", name);
+}
+
+/* Replaces *value (taken) by `by`. */
+static bool swap(json_t **value, json_t *by, struct failure *f)
+{
+    json_decref(*value);
+    *value = by;
+    return by || no_memory(f);
+}
+
+static bool anthropic_shape(const struct call *c, enum param p, json_t **value, const char **path,
+                            struct failure *f)
+{
+    (void)c;
+    const json_t *inner;
+    switch (p) {
+    case PARAM_TOOLS:
+        return swap(value, wire_tools(*value, f), f);
+    case PARAM_TOOL_CHOICE:
+        *path = "tool_choice"; /* whatever part of it the claim names */
+        return swap(value, wire_tool_choice(*value, f), f);
+    case PARAM_PARALLEL_TOOL_CALLS: {
+        bool is_parallel = json_is_true(*value);
+        *path = "tool_choice.disable_parallel_tool_use";
+        json_decref(*value);
+        *value = is_parallel ? NULL : json_true(); /* parallel is the default */
+        return true;
+    }
+    case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
+        inner = json_object_get(*value, "json_schema");
+        inner = json_object_get(inner ? inner : *value, "schema");
+        return swap(value, json_pack("{s:s,s:O?}", "type", "json_schema", "schema", inner), f);
+    default:
+        return true;
+    }
+}
+
+/* `strict` has no place on most models: the arguments may then not follow the schema. */
+static bool note_strict(const struct call *c, struct failure *f)
+{
+    const json_t *tools = sampling_has(c->send, PARAM_TOOLS) ? c->send->v[PARAM_TOOLS].j : NULL;
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *strict =
+            json_object_get(json_object_get(json_array_get(tools, i), "function"), "strict");
+        if (json_is_true(strict)) {
+            struct adjustment a = {.name = "tools.function.strict",
+                                   .action = ACTION_DROPPED,
+                                   .reason = REASON_UNSUPPORTED};
+            a.asked = (struct value){.type = VALUE_BOOL, .b = true};
+            return backend_note(c, BEHAVIOUR_COUNT, &a, f);
+        }
+    }
+    return true;
+}
+
+static bool finish_tool_choice(json_t *body, struct failure *f)
+{
+    json_t *choice = json_object_get(body, "tool_choice");
+    if (choice && !json_object_get(body, "tools")) {
+        return failure_set(
+            f, 400, "invalid_value", "tool_choice",
+            "needs tools: leave tool_choice and parallel_tool_calls out, or add tools");
+    }
+    return !choice || json_object_get(choice, "type") ||
+           json_object_set_new(choice, "type", json_string("auto")) == 0;
+}
+
+static bool build_body(const struct call *c, json_t *body, struct failure *f)
+{
+    struct turns t;
+    turns_init(&t);
+    bool ok =
+        turns_build(&t, c, f) && json_object_set_new(body, "model", json_string(c->model)) == 0;
+    ok = ok && (t.system.len == 0 ||
+                json_object_set_new(body, "system", json_stringn(t.system.p, t.system.len)) == 0);
+    ok = ok && json_object_set(body, "messages", t.list) == 0;
+    ok =
+        ok && backend_encode_params(c, body, f) && note_strict(c, f) && finish_tool_choice(body, f);
+    ok = ok && (!c->stream || json_object_set_new(body, "stream", json_true()) == 0);
+    turns_release(&t);
+    return ok;
+}
+
+static bool anthropic_encode(const struct call *c, struct buf *body, struct headers *h,
+                             struct failure *f)
+{
+    if (!c->messages) {
+        return failure_set(f, 400, "unsupported_content", "prompt",
+                           "this backend has no raw completions: use /v1/chat/completions");
+    }
+    json_t *o = json_object();
+    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
+    if (ok && !json_object_get(c->provider->headers, "anthropic-version")) {
+        /* the newest version has no sampling parameters at all */
+        ok = headers_add(h, "anthropic-version", "2023-06-01", false);
+    }
+    if (ok && !jsonio_write(body, o)) {
+        ok = failure_set(f, 413, "body_too_large", NULL,
+                         "the request for the backend is longer than %zu bytes", body->limit);
+    }
+    json_decref(o);
+    return ok || no_memory(f);
+}
+
+/* ---- decode */
+
+#define BLOCKS_MAX 256 /* blocks of one answer: text, thinking and calls alternate */
+
+struct decoder {
+    struct pieces pieces;
+    bool has_content, is_finished, is_ended;
+    int64_t input, cache_creation, cache_read, output;
+    unsigned n_tools;
+    struct {
+        bool is_tool, has_arguments;
+        unsigned tool;
+        json_t *input; /* what the block began with */
+    } block[BLOCKS_MAX];
+    /* of the call in progress */
+    delta_fn *fn;
+    void *ud;
+    struct failure *f;
+};
+
+static struct decoder *anthropic_decoder_new(bool is_stream, bool is_chat)
+{
+    struct decoder *d = calloc(1, sizeof *d);
+    (void)is_chat;
+    if (d) {
+        pieces_init(&d->pieces, is_stream);
+    }
+    return d;
+}
+
+static void anthropic_decoder_free(struct decoder *d)
+{
+    if (d) {
+        for (size_t i = 0; i < BLOCKS_MAX; i++) {
+            json_decref(d->block[i].input);
+        }
+        pieces_release(&d->pieces);
+        free(d);
+    }
+}
+
+static bool emit_text(struct decoder *d, enum delta_kind kind, const json_t *text)
+{
+    struct delta x = {.kind = kind, .text = {json_string_value(text), json_string_length(text)}};
+    if (x.text.len == 0) {
+        return true;
+    }
+    d->has_content = true;
+    return d->fn(&x, d->ud);
+}
+
+static bool emit_tool(struct decoder *d, unsigned tool, const char *id, const char *name,
+                      const char *arguments)
+{
+    json_t *json = backend_tool_delta(tool, id, name, arguments);
+    if (!json) {
+        return failure_set(d->f, 500, "out_of_memory", NULL,
+                           "out of memory while reading the backend's answer");
+    }
+    d->has_content = true;
+    struct delta x = {.kind = DELTA_TOOL, .json = json};
+    bool ok = d->fn(&x, d->ud);
+    json_decref(json);
+    return ok;
+}
+
+static bool emit_meta(struct decoder *d, const json_t *message)
+{
+    struct delta x = {.kind = DELTA_META};
+    x.meta.id = json_string_value(json_object_get(message, "id"));
+    x.meta.model = json_string_value(json_object_get(message, "model"));
+    return d->fn(&x, d->ud);
+}
+
+static void take_count(int64_t *at, const json_t *usage, const char *key)
+{
+    const json_t *v = json_object_get(usage, key);
+    if (json_is_number(v)) {
+        *at = backend_count(v); /* cumulative: the last one counts */
+    }
+}
+
+static void take_usage(struct decoder *d, const json_t *usage)
+{
+    take_count(&d->input, usage, "input_tokens");
+    take_count(&d->cache_creation, usage, "cache_creation_input_tokens");
+    take_count(&d->cache_read, usage, "cache_read_input_tokens");
+    take_count(&d->output, usage, "output_tokens");
+}
+
+static bool emit_usage(struct decoder *d)
+{
+    struct delta x = {.kind = DELTA_USAGE};
+    x.usage = (struct usage){.is_known = true,
+                             .prompt_tokens = d->input + d->cache_creation + d->cache_read,
+                             .completion_tokens = d->output,
+                             .cached_tokens = d->cache_read};
+    return d->fn(&x, d->ud);
+}
+
+static bool emit_finish(struct decoder *d, const json_t *reason)
+{
+    const char *word = json_string_value(reason);
+    bool is_error;
+    if (!word || d->is_finished) {
+        return true;
+    }
+    d->is_finished = true;
+    struct delta x = {
+        .kind = DELTA_FINISH, .text = slice_str(word), .finish = backend_finish(word, &is_error)};
+    if (is_error) {
+        struct refusal r = {.message = "the model could not go on", .status = 502};
+        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+    }
+    return d->fn(&x, d->ud);
+}
+
+static bool emit_end(struct decoder *d)
+{
+    struct delta x = {.kind = DELTA_END};
+    d->is_ended = true;
+    return d->fn(&x, d->ud);
+}
+
+static bool malformed(struct decoder *d, const char *what)
+{
+    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
+                       NULL, "the backend's answer %s", what);
+}
+
+/* The block that an event is about, or BLOCKS_MAX. */
+static size_t block_of(const json_t *event)
+{
+    const json_t *index = json_object_get(event, "index");
+    json_int_t at = json_is_integer(index) ? json_integer_value(index) : 0;
+    return at >= 0 && at < BLOCKS_MAX ? (size_t)at : BLOCKS_MAX;
+}
+
+/* A call that brought no arguments: those that its block began with, `{}` as a rule. */
+static bool end_block(struct decoder *d, size_t at)
+{
+    if (!d->block[at].is_tool || d->block[at].has_arguments) {
+        return true;
+    }
+    d->block[at].has_arguments = true;
+    struct buf b;
+    buf_init(&b, LIMIT_ANSWER_BYTES);
+    bool ok = jsonio_write(&b, d->block[at].input);
+    ok = emit_tool(d, d->block[at].tool, NULL, NULL, ok ? b.p : "{}");
+    buf_release(&b);
+    return ok;
+}
+
+static bool start_block(struct decoder *d, size_t at, const json_t *block)
+{
+    const json_t *type = json_object_get(block, "type");
+    if (is_word(type, "text")) {
+        return emit_text(d, DELTA_TEXT, json_object_get(block, "text"));
+    }
+    if (is_word(type, "thinking")) {
+        return emit_text(d, DELTA_REASONING, json_object_get(block, "thinking"));
+    }
+    if (!is_word(type, "tool_use")) {
+        return true; /* redacted thinking, the provider's own tools */
+    }
+    const char *id = json_string_value(json_object_get(block, "id")),
+               *name = json_string_value(json_object_get(block, "name"));
+    d->block[at].is_tool = true;
+    d->block[at].has_arguments = false;
+    d->block[at].tool = d->n_tools++;
+    json_decref(d->block[at].input);
+    d->block[at].input = json_incref(json_object_get(block, "input"));
+    return emit_tool(d, d->block[at].tool, id ? id : "", name ? name : "", "");
+}
+
+static bool take_delta(struct decoder *d, size_t at, const json_t *delta)
+{
+    const json_t *type = json_object_get(delta, "type"),
+                 *json = json_object_get(delta, "partial_json");
+    if (is_word(type, "text_delta")) {
+        return emit_text(d, DELTA_TEXT, json_object_get(delta, "text"));
+    }
+    if (is_word(type, "thinking_delta")) {
+        return emit_text(d, DELTA_REASONING, json_object_get(delta, "thinking"));
+    }
+    if (!is_word(type, "input_json_delta") || !d->block[at].is_tool ||
+        json_string_length(json) == 0) {
+        return true; /* signatures, citations; the first piece of arguments is often empty */
+    }
+    d->block[at].has_arguments = true;
+    return emit_tool(d, d->block[at].tool, NULL, NULL, json_string_value(json));
+}
+
+static int status_of_type(const char *type)
+{
+    static const struct {
+        const char *type;
+        int status;
+    } map[] = {
+        {"invalid_request_error", 400}, {"authentication_error", 401},
+        {"billing_error", 402},         {"permission_error", 403},
+        {"not_found_error", 404},       {"request_too_large", 413},
+        {"rate_limit_error", 429},      {"api_error", 500},
+        {"timeout_error", 504},         {"overloaded_error", 529},
+    };
+    for (size_t i = 0; i < sizeof map / sizeof *map; i++) {
+        if (strcmp(map[i].type, type) == 0) {
+            return map[i].status;
+        }
+    }
+    return 0;
+}
+
+static bool fail_inside(struct decoder *d, struct refusal *r)
+{
+    r->status = r->status ? r->status : status_of_type(r->type);
+    return refusal_inside(r, d->pieces.is_stream, d->has_content, d->f);
+}
+
+static bool take_event(struct decoder *d, const json_t *o)
+{
+    const json_t *type = json_object_get(o, "type"), *message = json_object_get(o, "message");
+    if (is_word(type, "message_start")) {
+        take_usage(d, json_object_get(message, "usage"));
+        return emit_meta(d, message);
+    }
+    if (is_word(type, "message_delta")) {
+        take_usage(d, json_object_get(o, "usage"));
+        return emit_finish(d, json_object_get(json_object_get(o, "delta"), "stop_reason")) &&
+               emit_usage(d);
+    }
+    if (is_word(type, "message_stop")) {
+        return d->is_finished ? emit_end(d)
+                              : malformed(d, "ended without a stop reason: it was cut off");
+    }
+    size_t at = block_of(o);
+    if (at == BLOCKS_MAX) {
+        return malformed(d, "holds more content blocks than can be");
+    }
+    if (is_word(type, "content_block_start")) {
+        return start_block(d, at, json_object_get(o, "content_block"));
+    }
+    if (is_word(type, "content_block_delta")) {
+        return take_delta(d, at, json_object_get(o, "delta"));
+    }
+    return !is_word(type, "content_block_stop") ||
+           end_block(d, at); /* other events will come: they are passed over */
+}
+
+static bool take_whole(struct decoder *d, const json_t *o)
+{
+    const json_t *content = json_object_get(o, "content");
+    if (!json_is_array(content)) {
+        return malformed(d, "holds no content");
+    }
+    if (!emit_meta(d, o)) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        size_t at = i % BLOCKS_MAX; /* each one ends before the next begins */
+        d->block[at].is_tool = false;
+        if (!start_block(d, at, json_array_get(content, i)) || !end_block(d, at)) {
+            return false;
+        }
+    }
+    const json_t *reason = json_object_get(o, "stop_reason");
+    json_t *other = json_is_string(reason) ? NULL : json_string("");
+    take_usage(d, json_object_get(o, "usage"));
+    bool ok = emit_finish(d, other ? other : reason) &&
+              (!json_object_get(o, "usage") || emit_usage(d)) && emit_end(d);
+    json_decref(other);
+    return ok;
+}
+
+static bool on_json(const json_t *o, void *ud)
+{
+    struct decoder *d = ud;
+    struct refusal r;
+    if (d->is_ended || !o) {
+        return true; /* there is no [DONE] here; a proxy may have added one */
+    }
+    if (refusal_read(o, &r)) {
+        return fail_inside(d, &r);
+    }
+    return d->pieces.is_stream ? take_event(d, o) : take_whole(d, o);
+}
+
+static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
+{
+    d->fn = fn;
+    d->ud = ud;
+    d->f = f;
+}
+
+static bool anthropic_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
+                             struct failure *f)
+{
+    begin_call(d, fn, ud, f);
+    return pieces_feed(&d->pieces, piece, on_json, d, f);
+}
+
+static bool anthropic_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
+{
+    begin_call(d, fn, ud, f);
+    if (!pieces_end(&d->pieces, on_json, d, f)) {
+        return false;
+    }
+    if (d->is_ended) {
+        return true;
+    }
+    return d->is_finished ? emit_end(d)
+                          : malformed(d, "ended without a stop reason: it was cut off");
+}
+
+const struct backend backend_anthropic = {
+    .name = "anthropic",
+    .encode = anthropic_encode,
+    .decoder_new = anthropic_decoder_new,
+    .decoder_free = anthropic_decoder_free,
+    .decode = anthropic_decode,
+    .decode_end = anthropic_decode_end,
+    .refusal = refusal_answer,
+    .shape = anthropic_shape,
+};

@@ -1,0 +1,106 @@
+/* backend.h - the contract of a wire dialect: canonical call -> bytes; bytes -> deltas; refusals ->
+ * failures. Pure.
+ *
+ * An adapter sees only what the planner allowed (`send`): it can neither send more nor drop one
+ * unseen; backend_check_sent() finds each parameter at its wire path in the bytes. What a dialect
+ * cannot say of the content is an adjustment (through call->plan) or a 400, never lost. A decoder
+ * may be fed pieces cut anywhere, except the engine's: its pieces are whole frames.
+ *
+ * When a delta_fn returns false, decode() and decode_end() return false with no failure set: the
+ * receiver knows why.
+ */
+#ifndef ISOTHERM_BACKEND_H
+#define ISOTHERM_BACKEND_H
+
+#include "catalog/plan.h"
+#include "gateway/answer.h"
+#include "gateway/base/buf.h"
+#include "gateway/base/failure.h"
+
+#define BACKEND_HEADERS_MAX 16
+struct header {
+    char name[48];
+    char value[4200];
+    bool is_secret;
+};
+struct headers {
+    struct header h[BACKEND_HEADERS_MAX];
+    size_t n;
+};
+bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret);
+
+/* What is to be said, to whom. Borrowed. */
+struct call {
+    const struct provider *provider; /* dialect, fixed headers */
+    const struct rules *rules;       /* behaviours: system_role, prefill ... */
+    const char *model;               /* the provider's own model id */
+    const json_t *messages, *prompt; /* one of them is NULL: chat or raw completion */
+    const struct sampling *send;
+    struct plan *plan; /* wire paths; changes of the content are added to its adjustments */
+    bool stream;
+    const char *key; /* API key, or NULL */
+};
+
+struct decoder; /* a dialect's own state for one answer */
+
+struct backend {
+    const char *name;
+    /* Body and headers (content-type, auth, fixed ones). false: 400, what cannot be said in this
+     * dialect. */
+    bool (*encode)(const struct call *c, struct buf *body, struct headers *h, struct failure *f);
+    /* A decoder for a 2xx answer, streamed or whole. is_stream: SSE; else one JSON body, fed in
+     * pieces, delivered by decode_end(). */
+    struct decoder *(*decoder_new)(bool is_stream, bool is_chat);
+    void (*decoder_free)(struct decoder *d); /* NULL allowed */
+    bool (*decode)(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
+                   struct failure *f);
+    /* The bytes have ended. false: cut off (502 stream_incomplete) or malformed. */
+    bool (*decode_end)(struct decoder *d, delta_fn *fn, void *ud, struct failure *f);
+    /* A non-2xx answer -> failure as the client shall see it. *param (64 bytes) is the canonical or
+     * wire name of the parameter that the provider refuses, or "". retry_after: value of that
+     * header or NULL. */
+    void (*refusal)(int status, struct slice body, const char *retry_after, char param[64],
+                    struct failure *f);
+    /* How the dialect writes one parameter, where that is not the canonical value at the claim's
+     * wire path: *value (owned, the canonical one) may be replaced; NULL: another parameter carries
+     * it. *path may be replaced by a string that outlives the call. false: 400. A NULL function:
+     * nothing differs. */
+    bool (*shape)(const struct call *c, enum param p, json_t **value, const char **path,
+                  struct failure *f);
+};
+extern const struct backend backend_openai, backend_anthropic, backend_engine;
+const struct backend *backend_find(const char *dialect); /* NULL: unknown */
+
+/* Writes every parameter of `send` at its wire path into `body`; `stop` is cut to what
+ * plan_stop_is_sent() says. Dialects call it and then do only what is structural. false: memory, or
+ * a path that cannot be made. */
+bool backend_encode_params(const struct call *c, json_t *body, struct failure *f);
+/* Whether each parameter of `send` is found at its wire path in the encoded bytes, and nothing of
+ * the schema that is not in `send`. A test for every dialect. *bad: the first one that is not. */
+bool backend_check_sent(const struct call *c, struct slice body, const char **bad);
+
+/* How every dialect's refusal maps a status: 401/403 -> 502 upstream_auth, 429 -> 429, 500 -> 502,
+ * 503/529 -> 503 ... message trimmed to 1 KiB, no markup. */
+void backend_refusal_status(int status, const char *message, const char *code, const char *param,
+                            const char *retry_after, struct failure *f);
+
+/* ---- for the dialects themselves */
+
+/* content-type, accept, the provider's fixed headers, and the key where the provider wants it. */
+bool backend_headers(const struct call *c, struct headers *h, struct failure *f);
+/* Whether the claim says that the provider refuses or lacks it; false where nobody says so. */
+bool backend_refuses(const struct call *c, enum behaviour b);
+bool backend_accepts(const struct call *c, enum behaviour b); /* the claim says yes, or ignored */
+/* An adjustment about the content, to call->plan; `name` and the values are borrowed for the plan's
+ * life. b: whose claim, or BEHAVIOUR_COUNT. */
+bool backend_note(const struct call *c, enum behaviour b, const struct adjustment *a,
+                  struct failure *f);
+/* A provider's word for the end of a choice; an unknown one is FINISH_STOP. *is_error: the word
+ * means that the choice failed. */
+enum finish backend_finish(const char *word, bool *is_error);
+/* One element of OpenAI's delta.tool_calls; NULL parts are left out. New reference, NULL: memory.
+ */
+json_t *backend_tool_delta(unsigned index, const char *id, const char *name, const char *arguments);
+json_int_t backend_count(const json_t *v); /* a number of tokens, at least 0; 0 for anything else */
+
+#endif

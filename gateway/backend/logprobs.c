@@ -1,0 +1,147 @@
+/* logprobs.c - see logprobs.h. Providers write minus infinity as -9999, -3.4e38, null or not at
+ * all; all become the floor. */
+#include "logprobs.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Alternatives of one token: nobody gives more than 20; sorting stays cheap. */
+#define TOP_MAX 128
+
+static json_t *bounded(const json_t *v)
+{
+    double d = json_is_number(v) ? json_number_value(v) : LOGPROBS_FLOOR;
+    if (!isfinite(d) || d < LOGPROBS_FLOOR) {
+        d = LOGPROBS_FLOOR;
+    }
+    return json_real(d < 0 ? d : 0.0); /* also turns -0.0 into 0 */
+}
+
+/* The bytes of a token's text. A replacement character means that they are not known. */
+static json_t *bytes_of(const json_t *token)
+{
+    const char *s = json_string_value(token);
+    size_t n = json_string_length(token);
+    if (!s || strstr(s, "\xef\xbf\xbd")) {
+        return json_null();
+    }
+    json_t *a = json_array();
+    for (size_t i = 0; a && i < n; i++) {
+        (void)json_array_append_new(a, json_integer((unsigned char)s[i]));
+    }
+    return a;
+}
+
+/* New reference. bytes NULL or no array: taken from the text. top NULL: no such field. */
+static json_t *make_item(const json_t *token, json_t *logprob, const json_t *bytes, json_t *top)
+{
+    json_t *o = json_object();
+    const char *s = json_string_value(token);
+    json_t *b = json_is_array(bytes) ? json_incref((json_t *)bytes) : bytes_of(token);
+    bool ok = o && json_object_set_new(o, "token",
+                                       json_stringn(s ? s : "", json_string_length(token))) == 0;
+    ok = json_object_set_new(o, "logprob", logprob) == 0 && ok;
+    ok = json_object_set_new(o, "bytes", b) == 0 && ok;
+    ok = (!top || json_object_set_new(o, "top_logprobs", top) == 0) && ok;
+    if (!ok) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* [{token, logprob, bytes}] */
+static json_t *top_items(const json_t *list)
+{
+    json_t *out = json_array();
+    size_t i;
+    json_t *t;
+    json_array_foreach ((json_t *)list, i, t) { /* the macro wants no const */
+        (void)json_array_append_new(out, make_item(json_object_get(t, "token"),
+                                                   bounded(json_object_get(t, "logprob")),
+                                                   json_object_get(t, "bytes"), NULL));
+    }
+    return out;
+}
+
+static json_t *chat_items(const json_t *list, const char *top_key)
+{
+    json_t *out = json_array();
+    size_t i;
+    json_t *t;
+    json_array_foreach ((json_t *)list, i, t) {
+        (void)json_array_append_new(
+            out, make_item(json_object_get(t, "token"), bounded(json_object_get(t, "logprob")),
+                           json_object_get(t, "bytes"), top_items(json_object_get(t, top_key))));
+    }
+    return out;
+}
+
+/* {" Blue": -0.4, " Red": -1.4}: best first. */
+static json_t *legacy_top(const json_t *o)
+{
+    json_t *out = json_array();
+    const char *token;
+    json_t *v;
+    json_object_foreach ((json_t *)o, token, v) {
+        json_t *text = json_string(token), *item = make_item(text, bounded(v), NULL, NULL);
+        double d = json_number_value(json_object_get(item, "logprob"));
+        size_t at = 0;
+        if (json_array_size(out) == TOP_MAX) {
+            json_decref(item);
+            json_decref(text);
+            break;
+        }
+        while (at < json_array_size(out) &&
+               json_number_value(json_object_get(json_array_get(out, at), "logprob")) >= d) {
+            at++;
+        }
+        (void)json_array_insert_new(out, at, item);
+        json_decref(text);
+    }
+    return out;
+}
+
+static json_t *legacy_items(const json_t *lp, const json_t *tokens)
+{
+    const json_t *values = json_object_get(lp, "token_logprobs"),
+                 *tops = json_object_get(lp, "top_logprobs");
+    json_t *out = json_array();
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        const json_t *v = json_array_get(values, i);
+        json_t *logprob = json_is_null(v) ? json_null() : bounded(v);
+        (void)json_array_append_new(out, make_item(json_array_get(tokens, i), logprob, NULL,
+                                                   legacy_top(json_array_get(tops, i))));
+    }
+    return out;
+}
+
+static json_t *none_if_empty(json_t *items)
+{
+    if (json_array_size(items) == 0) {
+        json_decref(items);
+        return NULL;
+    }
+    return items;
+}
+
+json_t *logprobs_items(const json_t *lp, const char *text)
+{
+    if (json_is_number(lp) && text && text[0]) {
+        json_t *token = json_string(text), *out = json_array();
+        (void)json_array_append_new(out, make_item(token, bounded(lp), NULL, json_array()));
+        json_decref(token);
+        return none_if_empty(out);
+    }
+    const json_t *content = json_object_get(lp, "content"), *tokens = json_object_get(lp, "tokens");
+    if (json_is_array(content)) {
+        return none_if_empty(chat_items(content, "top_logprobs"));
+    }
+    return json_is_array(tokens) ? none_if_empty(legacy_items(lp, tokens)) : NULL;
+}
+
+json_t *logprobs_engine_items(const json_t *tokens)
+{
+    return json_is_array(tokens) ? none_if_empty(chat_items(tokens, "top")) : NULL;
+}

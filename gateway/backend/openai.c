@@ -1,0 +1,645 @@
+/* openai.c - the OpenAI dialect whole: chat and raw completions, streams, errors; spoken by a dozen
+ * providers, each a little differently.
+ *
+ * Encoding builds every object from a list of allowed keys: five of these providers answer 400 to a
+ * key they do not know. Decoding is lenient in the shapes (see the take_ functions) and strict in
+ * one thing: a choice without a finish reason has not ended.
+ */
+#include "backend.h"
+#include "logprobs.h"
+#include "refusal.h"
+#include "pieces.h"
+
+#include "gateway/base/jsonio.h"
+#include "gateway/base/limits.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- encode */
+
+/* What was changed in the conversation, noted once at the end: the first value is shown. */
+struct changes {
+    const json_t *developer, *system, *name;
+    const char *unknown_key, *extension_key;
+};
+
+static bool is_role(const json_t *message, const char *role)
+{
+    const char *s = json_string_value(json_object_get(message, "role"));
+    return s && strcmp(s, role) == 0;
+}
+
+/* The role as this provider knows it. */
+static const char *wire_role(const struct call *c, const json_t *message, struct changes *ch)
+{
+    const json_t *role = json_object_get(message, "role");
+    bool is_developer = is_role(message, "developer"), is_system = is_role(message, "system");
+    if (is_developer && !backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE)) {
+        ch->developer = ch->developer ? ch->developer : role;
+        return backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system";
+    }
+    if (is_system && backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE)) {
+        ch->system = ch->system ? ch->system : role;
+        return backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE) ? "developer" : "user";
+    }
+    return json_string_value(role);
+}
+
+enum key_kind { KEY_SENT, KEY_DONE, KEY_NAME, KEY_EXTENSION, KEY_UNKNOWN };
+
+static enum key_kind key_kind(const struct call *c, const json_t *message, const char *key)
+{
+    static const char *const sent[] = {"content",       "tool_calls", "tool_call_id",
+                                       "function_call", "refusal",    "audio"};
+    /* Some providers want their reasoning back in a tool loop, others refuse the key: those that
+     * ignore unknown keys get it. */
+    static const char *const extensions[] = {"reasoning_content", "reasoning", "reasoning_details",
+                                             "prefix"};
+    if (strcmp(key, "role") == 0) {
+        return KEY_DONE;
+    }
+    if (strcmp(key, "name") == 0) {
+        bool is_person = is_role(message, "user") || is_role(message, "assistant") ||
+                         is_role(message, "system") || is_role(message, "developer");
+        return is_person && backend_refuses(c, BEHAVIOUR_MESSAGE_NAME) ? KEY_NAME : KEY_SENT;
+    }
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        if (strcmp(key, sent[i]) == 0) {
+            return KEY_SENT;
+        }
+    }
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        if (strcmp(key, extensions[i]) == 0) {
+            const struct claim *unknown =
+                c->rules ? c->rules->behaviour[BEHAVIOUR_UNKNOWN_FIELD] : NULL;
+            return unknown && unknown->support == CLAIM_IGNORED ? KEY_SENT : KEY_EXTENSION;
+        }
+    }
+    return KEY_UNKNOWN;
+}
+
+static json_t *wire_message(const struct call *c, const json_t *message, struct changes *ch)
+{
+    json_t *out = json_object();
+    const char *role = wire_role(c, message, ch), *key;
+    bool ok = out && role && json_object_set_new(out, "role", json_string(role)) == 0;
+    json_t *value;
+    json_object_foreach ((json_t *)message, key, value) { /* the macro wants no const */
+        switch (key_kind(c, message, key)) {
+        case KEY_SENT:
+            ok = ok && json_object_set(out, key, value) == 0;
+            break;
+        case KEY_NAME:
+            ch->name = ch->name ? ch->name : value;
+            break;
+        case KEY_EXTENSION:
+            ch->extension_key = ch->extension_key ? ch->extension_key : key;
+            break;
+        case KEY_UNKNOWN:
+            ch->unknown_key = ch->unknown_key ? ch->unknown_key : key;
+            break;
+        case KEY_DONE:
+            break;
+        }
+    }
+    if (!ok) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static struct value string_value(const json_t *s)
+{
+    return (struct value){.type = VALUE_STRING, .s = json_string_value(s)};
+}
+
+static bool note_changes(const struct call *c, const struct changes *ch, struct failure *f)
+{
+    struct value system = {.type = VALUE_STRING,
+                           .s = backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system"};
+    struct value other = {.type = VALUE_STRING,
+                          .s = backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE) ? "developer" : "user"};
+    struct adjustment developer = {
+        .name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE, .sent = system};
+    struct adjustment first = {
+        .name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE, .sent = other};
+    struct adjustment name = {
+        .name = "messages.name", .action = ACTION_DROPPED, .reason = REASON_UNSUPPORTED};
+    struct adjustment extension = {
+        .name = "messages", .action = ACTION_DROPPED, .reason = REASON_UNSUPPORTED};
+    struct adjustment unknown = {
+        .name = "messages", .action = ACTION_DROPPED, .reason = REASON_UNKNOWN_PARAMETER};
+    developer.asked = string_value(ch->developer);
+    first.asked = string_value(ch->system);
+    name.asked = (struct value){.type = VALUE_JSON, .j = ch->name};
+    extension.asked = (struct value){.type = VALUE_STRING, .s = ch->extension_key}; /* the key */
+    unknown.asked = (struct value){.type = VALUE_STRING, .s = ch->unknown_key};
+    return (!ch->developer || backend_note(c, BEHAVIOUR_DEVELOPER_ROLE, &developer, f)) &&
+           (!ch->system || backend_note(c, BEHAVIOUR_SYSTEM_ROLE, &first, f)) &&
+           (!ch->name || backend_note(c, BEHAVIOUR_MESSAGE_NAME, &name, f)) &&
+           (!ch->extension_key || backend_note(c, BEHAVIOUR_UNKNOWN_FIELD, &extension, f)) &&
+           (!ch->unknown_key || backend_note(c, BEHAVIOUR_UNKNOWN_FIELD, &unknown, f));
+}
+
+static bool has_image(const json_t *message)
+{
+    size_t i;
+    json_t *part;
+    json_array_foreach (json_object_get(message, "content"), i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        if (type && strcmp(type, "image_url") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Parts of the content that the claims say the model cannot take. */
+static bool check_content(const struct call *c, struct failure *f)
+{
+    size_t n = json_array_size(c->messages);
+    if (n > 0 && is_role(json_array_get(c->messages, n - 1), "assistant") &&
+        backend_refuses(c, BEHAVIOUR_PREFILL)) {
+        return failure_set(f, 400, "unsupported_content", "messages",
+                           "this model refuses a last message of the assistant: end the "
+                           "conversation with a user message");
+    }
+    for (size_t i = 0; backend_refuses(c, BEHAVIOUR_IMAGES) && i < n; i++) {
+        if (has_image(json_array_get(c->messages, i))) {
+            return failure_set(f, 400, "unsupported_content", "messages",
+                               "messages[%zu] holds an image, and this model takes none", i);
+        }
+    }
+    return true;
+}
+
+static json_t *wire_messages(const struct call *c, struct failure *f)
+{
+    struct changes ch = {.developer = NULL};
+    json_t *out = json_array();
+    if (!check_content(c, f)) {
+        json_decref(out);
+        return NULL;
+    }
+    for (size_t i = 0; i < json_array_size(c->messages); i++) {
+        if (json_array_append_new(out, wire_message(c, json_array_get(c->messages, i), &ch)) != 0) {
+            json_decref(out);
+            (void)failure_set(f, 400, "invalid_message", "messages",
+                              "messages[%zu] must be an object with a role", i);
+            return NULL;
+        }
+    }
+    if (!out || !note_changes(c, &ch, f)) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static bool build_body(const struct call *c, json_t *body, struct failure *f)
+{
+    bool ok = json_object_set_new(body, "model", json_string(c->model)) == 0;
+    if (ok && c->messages) {
+        json_t *messages = wire_messages(c, f);
+        ok = messages && json_object_set_new(body, "messages", messages) == 0;
+    } else if (ok) {
+        ok = json_object_set(body, "prompt", (json_t *)c->prompt) == 0;
+    }
+    ok = ok && backend_encode_params(c, body, f);
+    const struct claim *usage = c->rules ? c->rules->behaviour[BEHAVIOUR_STREAM_USAGE] : NULL;
+    if (ok && c->stream) {
+        ok = json_object_set_new(body, "stream", json_true()) == 0;
+        if (ok && usage && usage->support == CLAIM_YES) {
+            ok = jsonio_set_path(body, "stream_options.include_usage", json_true());
+        }
+    }
+    return ok;
+}
+
+static bool openai_encode(const struct call *c, struct buf *body, struct headers *h,
+                          struct failure *f)
+{
+    json_t *o = json_object();
+    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
+    if (ok && !jsonio_write(body, o)) {
+        ok = failure_set(f, 413, "body_too_large", NULL,
+                         "the request for the backend is longer than %zu bytes", body->limit);
+    }
+    json_decref(o);
+    return ok ||
+           failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
+}
+
+/* {"type":"json_schema","json_schema":{..}} whole, whatever part of it the claim's path names. */
+static bool shape_format(enum param p, json_t **value, const char **path)
+{
+    if (!*path || strncmp(*path, "response_format", 15) != 0) {
+        return true;
+    }
+    *path = "response_format";
+    if (json_is_string(json_object_get(*value, "type"))) {
+        return true;
+    }
+    json_t *inner = *value;
+    *value = p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA
+                 ? json_pack("{s:s,s:o}", "type", "json_schema", "json_schema", inner)
+                 : json_pack("{s:s}", "type", "json_object");
+    if (p != PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
+        json_decref(inner);
+    }
+    return *value != NULL;
+}
+
+/* One integer says both: how many alternatives, where 0 still asks for the chosen token. So it is
+ * on /v1/completions, and where the claim for chat says that `logprobs` is an integer. */
+static void shape_logprobs(const struct call *c, enum param p, json_t **value)
+{
+    const struct claim *claim = c->rules ? c->rules->param[PARAM_LOGPROBS] : NULL;
+    bool is_integer = c->prompt || (claim && claim->is_integer);
+    const struct value *on = &c->send->v[PARAM_LOGPROBS];
+    if (!is_integer || !sampling_has(c->send, PARAM_LOGPROBS)) {
+        return;
+    }
+    json_decref(*value);
+    *value = NULL;
+    if (p == PARAM_LOGPROBS && on->b) {
+        int64_t k =
+            sampling_has(c->send, PARAM_TOP_LOGPROBS) ? c->send->v[PARAM_TOP_LOGPROBS].i : 0;
+        *value = json_integer(k > 0 || c->prompt ? k : 1);
+    }
+}
+
+static bool openai_shape(const struct call *c, enum param p, json_t **value, const char **path,
+                         struct failure *f)
+{
+    if (p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
+        return shape_format(p, value, path) ||
+               failure_set(f, 500, "out_of_memory", NULL,
+                           "out of memory while writing 'response_format'");
+    }
+    if (p == PARAM_LOGPROBS || p == PARAM_TOP_LOGPROBS) {
+        shape_logprobs(c, p, value);
+    }
+    return true;
+}
+
+/* ---- decode */
+
+struct decoder {
+    struct pieces pieces;
+    bool has_meta, has_fingerprint, has_seed, has_content, is_ended;
+    struct {
+        bool is_seen, is_finished, is_blank, has_tools; /* is_blank: the finish reason was "" */
+    } choice[ANSWER_CHOICES_MAX];
+    /* of the call in progress */
+    delta_fn *fn;
+    void *ud;
+    struct failure *f;
+};
+
+static struct decoder *openai_decoder_new(bool is_stream, bool is_chat)
+{
+    struct decoder *d = calloc(1, sizeof *d);
+    (void)is_chat; /* the two shapes never collide: `text` is read where there is neither message
+                      nor delta */
+    if (d) {
+        pieces_init(&d->pieces, is_stream);
+    }
+    return d;
+}
+
+static void openai_decoder_free(struct decoder *d)
+{
+    if (d) {
+        pieces_release(&d->pieces);
+        free(d);
+    }
+}
+
+static bool cut_off(struct decoder *d, const char *what)
+{
+    return failure_set(d->f, 502, "stream_incomplete", NULL, "the backend's answer %s", what);
+}
+
+static bool malformed(struct decoder *d, const char *what)
+{
+    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
+                       NULL, "the backend's answer %s", what);
+}
+
+static bool emit_text(struct decoder *d, enum delta_kind kind, unsigned choice, const json_t *text,
+                      json_t *items)
+{
+    struct slice s = {json_string_value(text), json_string_length(text)};
+    if (s.len == 0 && !items) {
+        return true;
+    }
+    d->has_content = true;
+    struct delta x = {.kind = kind, .choice = choice, .text = s, .json = items};
+    return d->fn(&x, d->ud);
+}
+
+/* {"type":"thinking","thinking":"text" or [{"type":"text","text"}]}; {"type":"text","text"}; others
+ * (references) hold no text. */
+static bool emit_part(struct decoder *d, unsigned choice, const json_t *part, bool is_thinking)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const json_t *thinking = json_object_get(part, "thinking");
+    if (type && strcmp(type, "thinking") == 0 && !is_thinking) {
+        size_t i;
+        json_t *inner;
+        if (!emit_text(d, DELTA_REASONING, choice, thinking, NULL)) {
+            return false;
+        }
+        json_array_foreach ((json_t *)thinking, i, inner) { /* the macro wants no const */
+            if (!emit_part(d, choice, inner, true)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    return emit_text(d, is_thinking ? DELTA_REASONING : DELTA_TEXT, choice,
+                     json_object_get(part, "text"), NULL);
+}
+
+/* `content` of chat (string, null, array of parts) or `text` of completions, with its
+ * log-probabilities. */
+static bool take_text(struct decoder *d, unsigned choice, const json_t *content, const json_t *lp)
+{
+    json_t *items = logprobs_items(lp, json_string_value(content));
+    bool ok = true;
+    size_t i;
+    json_t *part;
+    json_array_foreach ((json_t *)content, i, part) {
+        ok = ok && emit_part(d, choice, part, false);
+    }
+    ok = ok && emit_text(d, DELTA_TEXT, choice, content, items);
+    json_decref(items);
+    return ok;
+}
+
+static bool emit_tool(struct decoder *d, unsigned choice, unsigned index, const char *id,
+                      const json_t *function)
+{
+    const json_t *arguments = json_object_get(function, "arguments");
+    struct buf written;
+    buf_init(&written, LIMIT_ANSWER_BYTES);
+    if (json_is_object(arguments)) { /* some servers send them parsed */
+        (void)jsonio_write(&written, arguments);
+    }
+    const char *text = json_is_string(arguments) ? json_string_value(arguments) : written.p;
+    json_t *tool =
+        backend_tool_delta(index, id, json_string_value(json_object_get(function, "name")), text);
+    buf_release(&written);
+    if (!tool) {
+        return failure_set(d->f, 500, "out_of_memory", NULL,
+                           "out of memory while reading the backend's answer");
+    }
+    d->has_content = true;
+    d->choice[choice].has_tools = true;
+    struct delta x = {.kind = DELTA_TOOL, .choice = choice, .json = tool};
+    bool ok = d->fn(&x, d->ud);
+    json_decref(tool);
+    return ok;
+}
+
+#define TOOLS_MAX 128 /* calls of one choice: OpenAI's own limit on functions */
+
+static bool take_tools(struct decoder *d, unsigned choice, const json_t *node)
+{
+    size_t i;
+    json_t *call;
+    json_array_foreach (json_object_get(node, "tool_calls"), i, call) {
+        const json_t *index = json_object_get(call, "index");
+        json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
+        if (at < 0 || at >= TOOLS_MAX) {
+            return malformed(d, "holds more tool calls than can be");
+        }
+        const char *id = json_string_value(json_object_get(call, "id"));
+        if (!emit_tool(d, choice, (unsigned)at, id && id[0] ? id : NULL,
+                       json_object_get(call, "function"))) {
+            return false;
+        }
+    }
+    const json_t *old =
+        json_object_get(node, "function_call"); /* before tools there was one function */
+    if (json_is_object(old)) {
+        return emit_tool(d, choice, 0, json_object_get(old, "name") ? "call_0" : NULL, old);
+    }
+    return true;
+}
+
+static bool emit_finish(struct decoder *d, unsigned choice, const char *word)
+{
+    bool is_error;
+    enum finish finish = backend_finish(word, &is_error);
+    if (is_error) {
+        struct refusal r = {.message = "the model could not go on"};
+        r.status = strcmp(word, "insufficient_system_resource") == 0 ? 503 : 502;
+        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+    }
+    if (finish == FINISH_STOP && d->choice[choice].has_tools) {
+        finish = FINISH_TOOL_CALLS; /* TGI, and forced calls at some others, say stop */
+    }
+    d->choice[choice].is_finished = true;
+    struct delta x = {
+        .kind = DELTA_FINISH, .choice = choice, .text = slice_str(word), .finish = finish};
+    return d->fn(&x, d->ud);
+}
+
+static bool take_finish(struct decoder *d, unsigned choice, const json_t *reason)
+{
+    const char *word = json_string_value(reason);
+    if (word && !word[0]) {
+        d->choice[choice].is_blank =
+            true; /* xAI ends with it, others send it with every chunk: known at the end */
+        return true;
+    }
+    if (!word || d->choice[choice].is_finished || strcmp(word, "null") == 0) {
+        return true;
+    }
+    return emit_finish(d, choice, word);
+}
+
+static bool take_choice(struct decoder *d, const json_t *choice, size_t position)
+{
+    const json_t *index = json_object_get(choice, "index");
+    json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)position;
+    if (!json_is_object(choice) || at < 0 || at >= ANSWER_CHOICES_MAX) {
+        return malformed(d, "holds a choice that was not asked for");
+    }
+    unsigned n = (unsigned)at;
+    d->choice[n].is_seen = true;
+    const json_t *node = json_object_get(choice, "delta"),
+                 *lp = json_object_get(choice, "logprobs");
+    node = json_is_object(node) ? node : json_object_get(choice, "message");
+    const json_t *reasoning = json_object_get(node, "reasoning_content"),
+                 *content = json_object_get(node, "content");
+    reasoning = json_string_length(reasoning) > 0 ? reasoning : json_object_get(node, "reasoning");
+    content = json_is_object(node) ? content : json_object_get(choice, "text");
+    return emit_text(d, DELTA_REASONING, n, reasoning, NULL) && take_text(d, n, content, lp) &&
+           emit_text(d, DELTA_REFUSAL, n, json_object_get(node, "refusal"), NULL) &&
+           take_tools(d, n, node) && take_finish(d, n, json_object_get(choice, "finish_reason"));
+}
+
+static const char *word_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s && s[0] ? s : NULL;
+}
+
+/* id and model from the first chunk that has a choice: Azure's first one is empty. A fingerprint or
+ * seed may come later: vLLM's is on the last chunk only. */
+static bool take_meta(struct decoder *d, const json_t *o)
+{
+    const json_t *first = json_array_get(json_object_get(o, "choices"), 0);
+    const json_t *seed = json_object_get(json_object_get(o, "x_groq"), "seed");
+    seed = json_is_integer(seed) ? seed : json_object_get(first, "seed");
+    const char *fingerprint = word_of(o, "system_fingerprint");
+    bool has_seed = json_is_integer(seed);
+    bool is_news =
+        !d->has_meta || (fingerprint && !d->has_fingerprint) || (has_seed && !d->has_seed);
+    if ((!first && !d->has_meta) || !is_news) {
+        return true;
+    }
+    struct delta x = {.kind = DELTA_META,
+                      .meta = {.fingerprint = fingerprint,
+                               .has_seed = has_seed,
+                               .seed = json_integer_value(seed)}};
+    if (!d->has_meta) {
+        x.meta.id = word_of(o, "id");
+        x.meta.model = word_of(o, "model");
+    }
+    d->has_meta = true;
+    d->has_fingerprint = d->has_fingerprint || fingerprint;
+    d->has_seed = d->has_seed || has_seed;
+    return d->fn(&x, d->ud);
+}
+
+static bool take_usage(struct decoder *d, const json_t *o)
+{
+    const json_t *u = json_object_get(o, "usage");
+    if (!json_is_object(u)) {
+        u = json_object_get(json_object_get(o, "x_groq"), "usage");
+    }
+    if (!json_is_object(u)) { /* Moonshot: inside the last choice of a stream */
+        const json_t *choices = json_object_get(o, "choices");
+        u = json_object_get(json_array_get(choices, json_array_size(choices) - 1), "usage");
+    }
+    if (!json_is_number(json_object_get(u, "prompt_tokens")) &&
+        !json_is_number(json_object_get(u, "completion_tokens"))) {
+        return true;
+    }
+    struct usage x = {.is_known = true};
+    x.prompt_tokens = backend_count(json_object_get(u, "prompt_tokens"));
+    x.completion_tokens = backend_count(json_object_get(u, "completion_tokens"));
+    x.reasoning_tokens =
+        backend_count(jsonio_get_path(u, "completion_tokens_details.reasoning_tokens"));
+    x.cached_tokens = backend_count(jsonio_get_path(u, "prompt_tokens_details.cached_tokens"));
+    if (!x.reasoning_tokens) {
+        x.reasoning_tokens = backend_count(json_object_get(u, "reasoning_tokens"));
+    }
+    if (!x.cached_tokens) {
+        x.cached_tokens = backend_count(json_object_get(u, "prompt_cache_hit_tokens"));
+    }
+    /* xAI counts reasoning beside the completion: its own total says so. Elsewhere it is included.
+     */
+    json_int_t total = backend_count(json_object_get(u, "total_tokens"));
+    if (x.reasoning_tokens > 0 &&
+        total == x.prompt_tokens + x.completion_tokens + x.reasoning_tokens) {
+        x.completion_tokens += x.reasoning_tokens;
+    }
+    struct delta delta = {.kind = DELTA_USAGE, .usage = x};
+    return d->fn(&delta, d->ud);
+}
+
+/* The end of a stream, by its mark or its last byte, or of a whole body. may_be_blank: "" counts as
+ * a finish reason. */
+static bool end_answer(struct decoder *d, bool may_be_blank)
+{
+    bool is_any = false;
+    for (unsigned i = 0; i < ANSWER_CHOICES_MAX; i++) {
+        bool is_open = d->choice[i].is_seen && !d->choice[i].is_finished;
+        is_any = is_any || d->choice[i].is_seen;
+        if (is_open && !(may_be_blank && d->choice[i].is_blank)) {
+            return cut_off(d, "ended without a finish reason: it was cut off");
+        }
+        if (is_open && !emit_finish(d, i, "")) {
+            return false;
+        }
+    }
+    if (!is_any) {
+        return malformed(d, "holds no choice");
+    }
+    d->is_ended = true;
+    struct delta x = {.kind = DELTA_END};
+    return d->fn(&x, d->ud);
+}
+
+static bool on_json(const json_t *o, void *ud)
+{
+    struct decoder *d = ud;
+    struct refusal r;
+    if (d->is_ended) {
+        return true; /* whatever follows the end mark */
+    }
+    if (!o) {
+        return end_answer(d, true);
+    }
+    if (refusal_read(o, &r)) {
+        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+    }
+    if (!take_meta(d, o)) {
+        return false;
+    }
+    size_t i;
+    json_t *choice;
+    json_array_foreach (json_object_get(o, "choices"), i, choice) {
+        if (!take_choice(d, choice, i)) {
+            return false;
+        }
+    }
+    if (!take_usage(d, o)) {
+        return false;
+    }
+    if (d->pieces.is_stream) {
+        return true;
+    }
+    for (unsigned k = 0; k < ANSWER_CHOICES_MAX;
+         k++) { /* a whole body is complete even where it gives no reason */
+        d->choice[k].is_blank = true;
+    }
+    return end_answer(d, true);
+}
+
+static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
+{
+    d->fn = fn;
+    d->ud = ud;
+    d->f = f;
+}
+
+static bool openai_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
+                          struct failure *f)
+{
+    begin_call(d, fn, ud, f);
+    return pieces_feed(&d->pieces, piece, on_json, d, f);
+}
+
+static bool openai_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
+{
+    begin_call(d, fn, ud, f);
+    return pieces_end(&d->pieces, on_json, d, f) && (d->is_ended || end_answer(d, false));
+}
+
+const struct backend backend_openai = {
+    .name = "openai",
+    .encode = openai_encode,
+    .decoder_new = openai_decoder_new,
+    .decoder_free = openai_decoder_free,
+    .decode = openai_decode,
+    .decode_end = openai_decode_end,
+    .refusal = refusal_answer,
+    .shape = openai_shape,
+};

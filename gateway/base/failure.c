@@ -1,0 +1,95 @@
+/* failure.c - see failure.h. The tables below are the whole mapping from library errors to HTTP. */
+#include "failure.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *failure_type(int status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    case 502:
+    case 504:
+        return "upstream_error";
+    default:
+        return status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+bool failure_set(struct failure *f, int status, const char *code, const char *param,
+                 const char *fmt, ...)
+{
+    if (!f || f->status) {
+        return false;
+    }
+    f->status = status;
+    f->retry_after_s = 0;
+    (void)snprintf(f->type, sizeof f->type, "%s", failure_type(status));
+    (void)snprintf(f->code, sizeof f->code, "%s", code ? code : "");
+    (void)snprintf(f->param, sizeof f->param, "%s", param ? param : "");
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(f->message, sizeof f->message, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool failure_from_catalog(struct failure *f, const struct catalog_error *e)
+{
+    static const struct {
+        int status;
+        const char *code;
+    } map[] = {
+        [CATALOG_OK] = {500, "internal_error"},
+        [CATALOG_NOMEM] = {503, "out_of_memory"},
+        [CATALOG_IO] = {503, "catalog_unavailable"},
+        [CATALOG_BAD_SOURCE] = {500, "catalog_bad_source"},
+        [CATALOG_NOT_FOUND] = {404, "not_found"},
+        [CATALOG_BAD_DB] = {503, "catalog_unavailable"},
+    };
+    return failure_set(f, map[e->code].status, map[e->code].code, e->param, "%s", e->text);
+}
+
+/* Status of an engine's error by its stable word; anything else is our own fault. */
+static int engine_status(const char *code)
+{
+    static const struct {
+        enum engine_code code;
+        int status;
+    } map[] = {
+        {ENGINE_BAD_PARAM, 400}, {ENGINE_CONTEXT_FULL, 400}, {ENGINE_NO_CANDIDATE, 400},
+        {ENGINE_NOMEM, 503},     {ENGINE_BUSY, 503},         {ENGINE_CANCELLED, 503},
+        {ENGINE_BAD_FILE, 503},  {ENGINE_IO, 503},           {ENGINE_NONFINITE, 500},
+    };
+    for (size_t i = 0; i < sizeof map / sizeof *map; i++) {
+        if (strcmp(engine_code_name(map[i].code), code) == 0) {
+            return map[i].status;
+        }
+    }
+    return 500;
+}
+
+bool failure_from_engine_words(struct failure *f, const char *code, const char *param,
+                               const char *text)
+{
+    int status = engine_status(code);
+    bool was_set = f && f->status;
+    (void)failure_set(f, status, code, param, "%s", text);
+    if (f && !was_set && status == 503) {
+        f->retry_after_s = 1;
+    }
+    return false;
+}
+
+bool failure_from_engine(struct failure *f, const struct engine_error *e)
+{
+    return failure_from_engine_words(f, engine_code_name(e->code), e->param, e->text);
+}

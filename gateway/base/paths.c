@@ -1,0 +1,46 @@
+/* paths.c - see paths.h. */
+#include "paths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool paths_find(const char *name, char *out, size_t cap)
+{
+    static const char *const folders[] = {"", "../share/isotherm/", "../libexec/isotherm/"};
+    char exe[3000];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char *slash = NULL;
+    if (n > 0) {
+        exe[n] = '\0';
+        slash = strrchr(exe, '/');
+    }
+    if (!slash) {
+        (void)snprintf(out, cap, "%s", name);
+        return access(out, R_OK) == 0;
+    }
+    slash[1] = '\0';
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        (void)snprintf(out, cap, "%s%s%s", exe, folders[i], name);
+        if (access(out, R_OK) == 0) {
+            return true;
+        }
+    }
+    (void)snprintf(out, cap, "%s%s", exe, name);
+    return false;
+}
+
+void paths_state(const char *name, char *out, size_t cap)
+{
+    const char *systemd = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_STATE_HOME"),
+               *home = getenv("HOME");
+    if (systemd && systemd[0]) {
+        (void)snprintf(out, cap, "%.*s/%s", (int)strcspn(systemd, ":"), systemd, name);
+    } else if (xdg && xdg[0]) {
+        (void)snprintf(out, cap, "%s/isotherm/%s", xdg, name);
+    } else {
+        (void)snprintf(out, cap, "%s/.local/state/isotherm/%s", home && home[0] ? home : "/var/lib",
+                       name);
+    }
+}

@@ -1,0 +1,322 @@
+/* exchange_record.c - see exchange_record.h. The record holds parameters, hashes and sizes, never a prompt, an answer or a key. */
+#include "exchange_record.h"
+
+#include "base/log.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+int64_t gateway_now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f)
+{
+    struct snapshot *s = NULL;
+    (void)pthread_mutex_lock(&g->lock);
+    if (version == 0 || version == snapshot_version(g->snap)) {
+        s = snapshot_ref(g->snap);
+    } else {
+        struct catalog_error e = {.code = CATALOG_OK};
+        if (!catalog_snapshot(g->catalog, version, &s, &e)) {
+            (void)failure_from_catalog(f, &e);
+            s = NULL;
+        }
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return s;
+}
+
+void gateway_env(const struct gateway *g, struct snapshot *snap, char day[11],
+                 struct prepare_env *env)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
+    *env = (struct prepare_env){.conf = g->conf, .snap = snap, .policy = g->policy, .day = day};
+    if (getrandom(&env->random, sizeof env->random, 0) != (ssize_t)sizeof env->random) {
+        env->random = (uint64_t)gateway_now_us() *
+                      UINT64_C(0x9e3779b97f4a7c15); /* only before the kernel's pool is ready */
+    }
+}
+
+static void random_hex(char *out, size_t n_bytes)
+{
+    unsigned char b[16] = {0};
+    if (getrandom(b, n_bytes, 0) != (ssize_t)n_bytes) {
+        int64_t t = gateway_now_us();
+        memcpy(b, &t, sizeof t);
+    }
+    for (size_t i = 0; i < n_bytes; i++) {
+        (void)snprintf(out + 2 * i, 3, "%02x", b[i]);
+    }
+}
+
+void exchange_record_init(struct exchange *x)
+{
+    memcpy(x->request_id, "req_", 4);
+    random_hex(x->request_id + 4, 16);
+    fingerprint_init(&x->fp);
+    x->fp.started_us = gateway_now_us();
+    x->attempts = json_array();
+    x->reply.is_chat = x->kind == REQUEST_CHAT;
+    (void)snprintf(x->reply.id, sizeof x->reply.id, "%s-%s", x->reply.is_chat ? "chatcmpl" : "cmpl",
+                   x->request_id + 4);
+    x->reply.created_s = x->fp.started_us / 1000000;
+}
+
+void exchange_record_release(struct exchange *x)
+{
+    char unused[65];
+    for (size_t i = 0; i < ANSWER_CHOICES_MAX; i++) {
+        if (x->hash[i]) {
+            fingerprint_hash_end(x->hash[i], unused);
+        }
+    }
+    fingerprint_release(&x->fp);
+    json_decref(x->attempts);
+}
+
+void exchange_record_attempt(struct exchange *x, int status, const char *error)
+{
+    json_t *a = json_pack("{s:s,s:o,s:I,s:I,s:o}", "backend", x->prep.target.provider_name,
+                          "status", status ? json_integer(status) : json_null(), "started_us",
+                          (json_int_t)x->attempt_us, "ended_us", (json_int_t)gateway_now_us(),
+                          "error", error ? json_string(error) : json_null());
+    if (a) {
+        (void)json_array_append_new(x->attempts, a);
+    }
+}
+
+void exchange_record_upstream_id(struct exchange *x)
+{
+    static const char *const names[] = {"x-request-id", "request-id", "mistral-correlation-id",
+                                        "apim-request-id"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *id = upstream_header(x->up, names[i]);
+        if (id) {
+            (void)snprintf(x->fp.provider_request_id, sizeof x->fp.provider_request_id, "%s", id);
+            return;
+        }
+    }
+}
+
+void exchange_record_delta(struct exchange *x, const struct delta *d)
+{
+    x->n_deltas++;
+    if (d->kind != DELTA_TEXT || d->choice >= ANSWER_CHOICES_MAX) {
+        return;
+    }
+    x->saw_logprobs = x->saw_logprobs || d->json;
+    if (!x->hash[d->choice]) {
+        x->hash[d->choice] = fingerprint_hash_new();
+    }
+    if (x->hash[d->choice]) {
+        fingerprint_hash_add(x->hash[d->choice], d->text.p, d->text.len);
+    }
+}
+
+/* One choice: the hash of its text. Several: the hash of their hashes, in order. */
+static void hash_answer(struct exchange *x)
+{
+    char all[ANSWER_CHOICES_MAX * 64 + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < ANSWER_CHOICES_MAX; i++) {
+        if (x->hash[i]) {
+            char hex[65];
+            fingerprint_hash_end(x->hash[i], hex);
+            x->hash[i] = NULL;
+            memcpy(all + n, hex, 64);
+            n += 64;
+        }
+    }
+    if (n == 64) {
+        memcpy(x->fp.answer_sha256, all, 64);
+        x->fp.answer_sha256[64] = '\0';
+    } else {
+        fingerprint_sha256(all, n, x->fp.answer_sha256);
+    }
+}
+
+static const struct answer *served_answer(const struct exchange *x)
+{
+    return x->all.n_choices ? &x->all : &x->answer;
+}
+
+void exchange_record_seal(struct exchange *x)
+{
+    struct fingerprint *fp = &x->fp;
+    if (x->is_sealed) {
+        return;
+    }
+    const struct answer *a = served_answer(x);
+    const struct target *t = &x->prep.target;
+    (void)snprintf(fp->backend, sizeof fp->backend, "%s", t->provider_name ? t->provider_name : "");
+    (void)snprintf(fp->model, sizeof fp->model, "%s", t->name);
+    (void)snprintf(fp->served_model, sizeof fp->served_model, "%s",
+                   a->provider_model[0] ? a->provider_model : t->model);
+    (void)snprintf(fp->provider_fingerprint, sizeof fp->provider_fingerprint, "%s",
+                   a->provider_fingerprint);
+    (void)snprintf(fp->build, sizeof fp->build, "%s", x->gw->build);
+    fp->catalog_version = snapshot_version(x->snap);
+    json_decref(fp->sent);
+    fp->sent = prepare_sampling_json(&x->prep.plan.send);
+    x->is_sealed = fingerprint_seal(fp);
+    x->reply.model = fp->served_model[0] ? fp->served_model : t->name;
+    x->reply.system_fingerprint = fp->system_fingerprint;
+    x->reply.include_usage = x->prep.request.include_usage;
+    (void)snprintf(x->catalog_version, sizeof x->catalog_version, "%" PRId64, fp->catalog_version);
+}
+
+static enum outcome outcome_of(const struct exchange *x)
+{
+    if (x->client_gone) {
+        return OUTCOME_CANCELLED;
+    }
+    if (x->fail.status) {
+        return x->has_begun ? OUTCOME_TRUNCATED : OUTCOME_FAILED;
+    }
+    return OUTCOME_OK;
+}
+
+static void list_finishes(const struct answer *a, char *out, size_t cap)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (unsigned i = 0; i < a->n_choices && len + 20 < cap; i++) {
+        const char *name = finish_name(a->choice[i].finish);
+        len += (size_t)snprintf(out + len, cap - len, "%s%s", i ? "," : "", name ? name : "none");
+    }
+}
+
+bool exchange_record_fill(struct exchange *x)
+{
+    struct fingerprint *fp = &x->fp;
+    const struct answer *a = served_answer(x);
+    memcpy(fp->request_id, x->request_id, sizeof fp->request_id);
+    fp->ended_us = gateway_now_us();
+    (void)snprintf(fp->endpoint, sizeof fp->endpoint, "%s",
+                   x->kind == REQUEST_CHAT ? "/v1/chat/completions" : "/v1/completions");
+    (void)snprintf(fp->requested_model, sizeof fp->requested_model, "%s", x->prep.request.model);
+    fp->asked = prepare_sampling_json(&x->prep.request.asked);
+    fp->adjustments = prepare_adjustments_json(&x->prep.plan);
+    fp->fallback = prepare_fallback_json(&x->prep);
+    fp->attempts = json_incref(x->attempts);
+    fp->has_seed = x->prep.has_seed;
+    fp->seed = x->prep.seed;
+    if (x->body.len) {
+        fingerprint_sha256(x->body.p, x->body.len, fp->body_sha256);
+    }
+    hash_answer(x);
+    fp->outcome = outcome_of(x);
+    fp->status = x->fail.status && !x->has_begun ? x->fail.status : x->client_gone ? 499 : 200;
+    (void)snprintf(fp->error_code, sizeof fp->error_code, "%s", x->fail.code);
+    fp->prompt_tokens = a->usage.prompt_tokens;
+    fp->completion_tokens = a->usage.completion_tokens;
+    fp->usage_estimated = a->usage.is_estimated;
+    fp->n_deltas = x->n_deltas;
+    list_finishes(a, fp->finish, sizeof fp->finish);
+    prepare_adjusted_header(&x->prep.plan, x->adjusted, sizeof x->adjusted);
+    return fp->asked && fp->sent && fp->adjustments && fp->fallback && fp->attempts;
+}
+
+static void add_not_served(struct exchange *x, enum param p)
+{
+    const struct plan *plan = &x->prep.plan;
+    const struct claim *c = x->prep.rules.param[p];
+    (void)plan_adjust(&x->prep.plan, (struct adjustment){.param = p,
+                                                         .name = sampling_table[p].name,
+                                                         .action = ACTION_NOT_SERVED,
+                                                         .asked = x->prep.request.asked.v[p],
+                                                         .sent = plan->send.v[p],
+                                                         .reason = REASON_NOT_SERVED,
+                                                         .claim = c ? c->id : 0});
+}
+
+void exchange_check_served(struct exchange *x)
+{
+    const struct sampling *send = &x->prep.plan.send;
+    if (x->prep.target.provider->is_local) {
+        return; /* our own engine serves what it takes */
+    }
+    if (sampling_has(send, PARAM_N) && (int64_t)x->all.n_choices < send->v[PARAM_N].i) {
+        add_not_served(x, PARAM_N);
+    }
+    if (sampling_has(send, PARAM_LOGPROBS) && send->v[PARAM_LOGPROBS].b && !x->saw_logprobs) {
+        add_not_served(x, PARAM_LOGPROBS);
+    }
+}
+
+/* A token is about four bytes of English; a streamed delta is about one token. Good enough to be marked as an estimate. */
+void exchange_estimate_usage(struct exchange *x)
+{
+    struct usage *u = &x->all.usage;
+    if (u->is_known) {
+        return;
+    }
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < x->all.n_choices; i++) {
+        bytes += x->all.choice[i].text.len;
+    }
+    *u = (struct usage){.is_known = true,
+                        .is_estimated = true,
+                        .prompt_tokens = (int64_t)(x->body.len / 4),
+                        .completion_tokens =
+                            (int64_t)(x->prep.request.stream ? x->n_deltas : (bytes + 3) / 4)};
+}
+
+size_t exchange_headers(struct exchange *x, struct conn_header h[EXCHANGE_HEADERS_MAX])
+{
+    size_t n = 0;
+    h[n++] = (struct conn_header){"x-request-id", x->request_id};
+    h[n++] = (struct conn_header){"x-isotherm-backend",
+                                  x->fp.backend[0] ? x->fp.backend : x->prep.target.provider_name};
+    h[n++] = (struct conn_header){"x-isotherm-catalog", x->catalog_version};
+    prepare_adjusted_header(&x->prep.plan, x->adjusted, sizeof x->adjusted);
+    if (x->adjusted[0]) {
+        h[n++] = (struct conn_header){"x-isotherm-adjusted", x->adjusted};
+    }
+    return n;
+}
+
+void exchange_log(const struct exchange *x)
+{
+    char ms[24], n_adj[24], status[12];
+    (void)snprintf(ms, sizeof ms, "%" PRId64, (gateway_now_us() - x->fp.started_us) / 1000);
+    (void)snprintf(n_adj, sizeof n_adj, "%zu", x->prep.plan.n_adj);
+    (void)snprintf(status, sizeof status, "%d",
+                   x->client_gone   ? 499
+                   : x->fail.status ? x->fail.status
+                                    : 200);
+    const struct target *t = &x->prep.target;
+    log_write(LOG_INFO, "request", "id", x->request_id, "model",
+              x->is_parsed ? x->prep.request.model : "-", "backend",
+              t->provider_name ? t->provider_name : "-", "status", status, "ms", ms, "adjustments",
+              n_adj, "fallback", x->prep.is_fallback ? "yes" : "no", "error",
+              x->fail.code[0] ? x->fail.code : "-", NULL);
+}
+
+void exchange_reply_failure(struct conn *c, const struct failure *f, const char *request_id)
+{
+    struct conn_header h[2];
+    size_t n = 0;
+    char seconds[12];
+    struct buf out;
+    buf_init(&out, 1u << 16);
+    if (request_id) {
+        h[n++] = (struct conn_header){"x-request-id", request_id};
+    }
+    if (f->retry_after_s > 0) {
+        (void)snprintf(seconds, sizeof seconds, "%d", f->retry_after_s);
+        h[n++] = (struct conn_header){"retry-after", seconds};
+    }
+    (void)reply_failure(f, false, &out);
+    conn_reply(c, f->status, "application/json", h, n, buf_slice(&out));
+    buf_release(&out);
+}

@@ -1,0 +1,62 @@
+/* exchange_record.h - what an exchange keeps about itself: the struct, and its record and log line. Private to exchange.c and its record. */
+#ifndef ISOTHERM_EXCHANGE_RECORD_H
+#define ISOTHERM_EXCHANGE_RECORD_H
+
+#include "exchange.h"
+#include "local-engine/link.h"
+#include "reply.h"
+
+#define EXCHANGE_HEADERS_MAX 8
+
+struct exchange {
+    struct gateway *gw;
+    struct conn *conn;
+    struct snapshot *snap;
+    enum request_kind kind;
+    int at;              /* step */
+    char request_id[40]; /* "req_" and 32 hex digits */
+    char day[11];
+    struct prepare_env env;
+    struct prepared prep;
+    bool is_parsed, has_begun, client_gone, is_paused, has_retried, is_sealed, saw_logprobs;
+    struct buf body; /* what is sent */
+    struct headers headers;
+    struct buf refusal; /* an upstream's error page */
+    struct decoder *dec;
+    struct answer answer; /* of the call in flight */
+    struct answer all;    /* choices of all calls so far */
+    unsigned choice_base; /* choices of earlier calls */
+    size_t at_prompt;
+    struct upstream_call *up;
+    struct engine_call *eng;
+    int upstream_status;
+    int64_t attempt_us;
+    struct failure fail;
+    struct reply reply;
+    size_t n_adj_shown; /* adjustments in the first chunk */
+    char adjusted[512]; /* x-isotherm-adjusted */
+    char catalog_version[24];
+    struct fingerprint fp;
+    struct fingerprint_hash *hash[ANSWER_CHOICES_MAX];
+    uint64_t n_deltas;
+    json_t *attempts;
+};
+
+void exchange_record_init(struct exchange *x);
+void exchange_record_release(struct exchange *x);
+/* One call to a backend has ended; error NULL: it was answered. */
+void exchange_record_attempt(struct exchange *x, int status, const char *error);
+void exchange_record_upstream_id(struct exchange *x);
+/* Text of the answer as it passes. */
+void exchange_record_delta(struct exchange *x, const struct delta *d);
+/* Fixes model, fingerprint and ids of the reply; once, at its first byte or at the latest before the record. */
+void exchange_record_seal(struct exchange *x);
+bool exchange_record_fill(struct exchange *x);
+/* What was sent but is not in the answer becomes an adjustment. */
+void exchange_check_served(struct exchange *x);
+/* A backend that reports no usage: counted by us and marked as estimated. */
+void exchange_estimate_usage(struct exchange *x);
+size_t exchange_headers(struct exchange *x, struct conn_header h[EXCHANGE_HEADERS_MAX]);
+void exchange_log(const struct exchange *x);
+
+#endif

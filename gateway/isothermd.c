@@ -1,0 +1,287 @@
+/* isothermd.c - the daemon: reads the configuration, opens catalog and records, starts the loops and the engine, waits for a signal. */
+#include "api/routes.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "exchange.h"
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#ifndef ISOTHERM_VERSION
+#define ISOTHERM_VERSION "0.1.0"
+#endif
+#define GRACE_MS 10000 /* requests in flight may end after a signal */
+
+static const char usage[] =
+    "usage: isothermd [--config FILE] [--check-config]\n"
+    "\n"
+    "One local, OpenAI-compatible endpoint with one sampling schema, in front of providers and a "
+    "built-in engine.\n"
+    "Without a file it serves the embedded default model on 127.0.0.1:4117.\n"
+    "\n"
+    "  --config FILE    configuration (YAML); files in conf.d/ beside it are read after it\n"
+    "  --check-config   read the configuration, say what is wrong, and end: 0 good, 1 bad\n"
+    "  --version        print the version\n"
+    "  --help           print this\n"
+    "\n"
+    "Signals: TERM and INT end it after the requests in flight (10 s at most).\n"
+    "Keys of providers are read from environment variables or systemd credentials.\n";
+
+struct options {
+    const char *config;
+    bool check_only;
+};
+
+/* -1: go on; else the exit status. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    static const struct option longs[] = {{"config", required_argument, NULL, 'c'},
+                                          {"check-config", no_argument, NULL, 'k'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+    while ((c = getopt_long(argc, argv, "c:h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'c':
+            o->config = optarg;
+            break;
+        case 'k':
+            o->check_only = true;
+            break;
+        case 'v':
+            (void)printf("isothermd %s\n", ISOTHERM_VERSION);
+            return 0;
+        case 'h':
+            (void)fputs(usage, stdout);
+            return 0;
+        default:
+            (void)fputs("isothermd: see isothermd --help\n", stderr);
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        (void)fprintf(stderr, "isothermd: '%s' is not an option: see isothermd --help\n",
+                      argv[optind]);
+        return 2;
+    }
+    return -1;
+}
+
+static enum log_level level_of(const char *word)
+{
+    if (strcmp(word, "error") == 0) {
+        return LOG_ERROR;
+    }
+    if (strcmp(word, "warning") == 0) {
+        return LOG_WARNING;
+    }
+    return strcmp(word, "debug") == 0 ? LOG_DEBUG : LOG_INFO;
+}
+
+static bool open_catalog(struct gateway *g)
+{
+    struct catalog_error e = {.code = CATALOG_OK};
+    char path[4096];
+    if (g->conf->catalog_path) {
+        (void)snprintf(path, sizeof path, "%s", g->conf->catalog_path);
+    } else {
+        (void)paths_find("catalog.db", path, sizeof path);
+    }
+    if (catalog_open(&g->catalog, path, &e) &&
+        catalog_snapshot(g->catalog, g->conf->catalog_pin, &g->snap, &e)) {
+        return true;
+    }
+    log_write(LOG_ERROR, "catalog_unusable", "path", path, "error", e.text, NULL);
+    return false;
+}
+
+static bool open_records(struct gateway *g)
+{
+    struct failure f = {.status = 0};
+    char path[4096];
+    if (g->conf->records_path) {
+        (void)snprintf(path, sizeof path, "%s", g->conf->records_path);
+    } else {
+        paths_state("records.db", path, sizeof path);
+    }
+    if (records_open(&g->records, path, &f)) {
+        return true;
+    }
+    log_write(LOG_ERROR, "records_unusable", "path", path, "error", f.message, NULL);
+    return false;
+}
+
+#define MODELS_MAX 64
+
+/* Loop 0 owns the engine's process. */
+static void start_engine(struct gateway *g, struct loop *l)
+{
+    static char names[MODELS_MAX][4600], program[4096],
+        folder[4096]; /* the child is started again with them */
+    static const char *models[MODELS_MAX];
+    struct failure f = {.status = 0};
+    unsigned n = 0;
+    for (; n < g->conf->n_models && n < MODELS_MAX; n++) {
+        (void)snprintf(names[n], sizeof names[n], "%s=%s", g->conf->models[n].name,
+                       g->conf->models[n].path);
+    }
+    if (n == 0) {
+        (void)paths_find("default-model", folder, sizeof folder);
+        (void)snprintf(names[n++], sizeof names[0], "%s=%s", resolve_first_local(g->conf), folder);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        models[i] = names[i];
+    }
+    if (g->conf->engine_program) {
+        (void)snprintf(program, sizeof program, "%s", g->conf->engine_program);
+    } else {
+        (void)paths_find("isotherm-engine", program, sizeof program);
+    }
+    struct engine_child_options o = {.program = program,
+                                     .models = models,
+                                     .n_models = n,
+                                     .threads = g->conf->engine_threads,
+                                     .queue_max = LIMIT_ENGINE_QUEUE,
+                                     .loop = l};
+    if (!engine_child_start(&g->engine, &o, &f)) {
+        log_write(LOG_ERROR, "engine_not_started", "program", program, "error", f.message, NULL);
+    }
+}
+
+static void loop_begin(struct loop *l, unsigned index, void *ud)
+{
+    struct gateway *g = ud;
+    if (!upstream_new(&g->upstream[index], l)) {
+        log_write(LOG_ERROR, "upstream_not_started", "error", strerror(errno), NULL);
+        abort(); /* at start only: without it no request of this loop could be answered */
+    }
+    if (index == 0) {
+        start_engine(g, l);
+    }
+}
+
+static void loop_end(struct loop *l, unsigned index, void *ud)
+{
+    struct gateway *g = ud;
+    (void)l;
+    upstream_free(g->upstream[index]);
+    g->upstream[index] = NULL;
+}
+
+static unsigned n_loops(const struct config *c)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = c->threads ? c->threads : cores > 4 ? 4 : cores < 1 ? 1 : (unsigned)cores;
+    return n > GATEWAY_LOOPS_MAX ? GATEWAY_LOOPS_MAX : n;
+}
+
+static bool start_server(struct gateway *g)
+{
+    struct failure f = {.status = 0};
+    int fds[8];
+    int n_fds = sd_listen_fds(1);
+    for (int i = 0; i < n_fds && i < 8; i++) {
+        fds[i] = SD_LISTEN_FDS_START + i;
+    }
+    struct server_options o = {.listen =
+                                   g->conf->listen && g->conf->listen[0] ? g->conf->listen : NULL,
+                               .socket_path = g->conf->socket,
+                               .adopted_fds = fds,
+                               .n_adopted = n_fds > 0 ? (unsigned)n_fds : 0,
+                               .n_loops = n_loops(g->conf),
+                               .body_bytes_max = g->conf->body_bytes_max,
+                               .in_flight_max = g->conf->in_flight_max,
+                               .keepalive_ms = g->conf->keepalive_ms,
+                               .handler = routes_handle,
+                               .ud = g,
+                               .loop_begin = loop_begin,
+                               .loop_end = loop_end};
+    if (server_start(&g->server, &o, &f)) {
+        return true;
+    }
+    log_write(LOG_ERROR, "not_listening", "error", f.message, NULL);
+    return false;
+}
+
+static void raise_limits(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* a lower limit only means fewer connections */
+    }
+}
+
+static void say_ready(const struct gateway *g)
+{
+    char port[16], version[24];
+    (void)snprintf(port, sizeof port, "%u", server_port(g->server));
+    (void)snprintf(version, sizeof version, "%" PRId64, snapshot_version(g->snap));
+    log_write(LOG_INFO, "listening", "address", g->conf->listen ? g->conf->listen : "-", "port",
+              port, "socket", g->conf->socket ? g->conf->socket : "-", "catalog_version", version,
+              "version", ISOTHERM_VERSION, NULL);
+    (void)sd_notify(0, "READY=1");
+}
+
+static int serve(struct gateway *g)
+{
+    sigset_t signals;
+    int got = 0;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (!open_catalog(g) || !open_records(g) || !start_server(g)) {
+        return 1;
+    }
+    say_ready(g);
+    while (sigwait(&signals, &got) != 0) {
+    }
+    (void)sd_notify(0, "STOPPING=1");
+    log_write(LOG_INFO, "stopping", "signal", got == SIGTERM ? "TERM" : "INT", NULL);
+    server_stop(g->server, GRACE_MS);
+    engine_child_stop(g->engine);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct gateway g;
+    struct options o = {.config = NULL};
+    struct config_error e;
+    int rc = parse_options(argc, argv, &o);
+    if (rc >= 0) {
+        return rc;
+    }
+    if (!config_load(&g.conf, o.config, &e)) {
+        (void)fprintf(stderr, "isothermd: %s\n", e.text);
+        return 1;
+    }
+    if (o.check_only) {
+        (void)printf("%s: good\n", o.config ? o.config : "the defaults");
+        config_free(g.conf);
+        return 0;
+    }
+    log_init(level_of(g.conf->log_level));
+    raise_limits();
+    (void)pthread_mutex_init(&g.lock, NULL);
+    (void)snprintf(g.build, sizeof g.build, "isotherm/%s", ISOTHERM_VERSION);
+    g.started_us = gateway_now_us();
+    (void)request_policy_range(g.conf->on_out_of_range, &g.policy.on_out_of_range);
+    (void)request_policy_unsupported(g.conf->on_unsupported, &g.policy.on_unsupported);
+    rc = serve(&g);
+    records_close(g.records);
+    snapshot_release(g.snap);
+    catalog_close(g.catalog);
+    config_free(g.conf);
+    return rc;
+}

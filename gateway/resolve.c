@@ -1,0 +1,144 @@
+/* resolve.c - see resolve.h. Aliases are followed once: an alias of an alias is refused when the configuration is read. */
+#include "resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_LOCAL_MODEL "tales"
+
+const char *resolve_first_local(const struct config *conf)
+{
+    return conf->n_models ? conf->models[0].name : DEFAULT_LOCAL_MODEL;
+}
+
+static const char *follow_alias(const struct config *conf, const char *name)
+{
+    for (unsigned i = 0; i < conf->n_aliases; i++) {
+        if (strcmp(conf->aliases[i].name, name) == 0) {
+            return conf->aliases[i].target;
+        }
+    }
+    return name;
+}
+
+static bool unknown_model(struct failure *f, const char *name)
+{
+    return failure_set(f, 404, "model_not_found", "model",
+                       "model '%.128s' is not known: name it provider/model, by an alias of the "
+                       "configuration, or local",
+                       name);
+}
+
+static bool resolve_local(const struct config *conf, const struct snapshot *snap, const char *name,
+                          struct target *out, struct failure *f)
+{
+    const char *model = strchr(name, '/') ? strchr(name, '/') + 1 : resolve_first_local(conf);
+    bool is_known = conf->n_models == 0 && strcmp(model, DEFAULT_LOCAL_MODEL) == 0;
+    for (unsigned i = 0; i < conf->n_models; i++) {
+        is_known = is_known || strcmp(conf->models[i].name, model) == 0;
+    }
+    if (!is_known) {
+        return unknown_model(f, name);
+    }
+    out->provider_name = "local";
+    out->provider = snapshot_provider(snap, "local");
+    (void)snprintf(out->model, sizeof out->model, "%s", model);
+    (void)snprintf(out->name, sizeof out->name, "local/%.*s", LIMIT_MODEL_NAME - 6, model);
+    return out->provider || failure_set(f, 503, "catalog_unavailable", NULL,
+                                        "the catalog has no provider 'local': build it again");
+}
+
+/* The configured provider of that name, else the catalog's own entry for it. */
+static bool find_provider(const struct config *conf, const struct snapshot *snap,
+                          const char *prefix, struct target *out,
+                          const struct config_provider **configured)
+{
+    *configured = NULL;
+    for (unsigned i = 0; i < conf->n_providers; i++) {
+        if (strcmp(conf->providers[i].name, prefix) == 0) {
+            *configured = &conf->providers[i];
+            out->provider_name = (*configured)->name;
+            out->provider =
+                snapshot_provider(snap, (*configured)->catalog ? (*configured)->catalog : prefix);
+            return out->provider != NULL;
+        }
+    }
+    out->provider = snapshot_provider(snap, prefix);
+    if (out->provider) {
+        out->provider_name = out->provider->id;
+    }
+    return out->provider && !out->provider->is_local;
+}
+
+static bool set_address(struct target *t, const struct config_provider *configured,
+                        enum request_kind kind, struct failure *f)
+{
+    const char *base =
+        configured && configured->base_url ? configured->base_url : t->provider->base_url;
+    const char *path = kind == REQUEST_CHAT ? t->provider->chat_path : t->provider->text_path;
+    if (!base) {
+        return failure_set(f, 404, "model_not_found", "model",
+                           "provider '%.64s' has no address: set providers[].base_url",
+                           t->provider_name);
+    }
+    if (!path) {
+        return failure_set(f, 404, "endpoint_not_supported", "model",
+                           "provider '%.64s' has no raw completions: use /v1/chat/completions",
+                           t->provider_name);
+    }
+    size_t n = strlen(base);
+    while (n > 0 && base[n - 1] == '/') {
+        n--;
+    }
+    int len = snprintf(t->url, sizeof t->url, "%.*s%s", (int)n, base, path);
+    if (len < 0 || (size_t)len >= sizeof t->url) {
+        return failure_set(f, 500, "bad_configuration", NULL,
+                           "the address of provider '%.64s' is too long", t->provider_name);
+    }
+    t->key_name = configured && configured->api_key ? configured->api_key
+                  : configured                      ? NULL
+                                                    : t->provider->key_env;
+    if (!t->key_name && configured && !configured->base_url) {
+        t->key_name = t->provider->key_env; /* the provider itself, with its usual key */
+    }
+    return true;
+}
+
+bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
+             const char *model, struct target *out, struct failure *f)
+{
+    struct target t = {.name = ""};
+    const char *name = follow_alias(conf, model);
+    const char *slash = strchr(name, '/');
+    if (strcmp(name, "local") == 0 || strncmp(name, "local/", 6) == 0) {
+        if (!resolve_local(conf, snap, name, &t, f)) {
+            return false;
+        }
+    } else {
+        char prefix[65];
+        const struct config_provider *configured;
+        if (!slash || slash[1] == '\0' || (size_t)(slash - name) >= sizeof prefix ||
+            strlen(name) > LIMIT_MODEL_NAME) {
+            return unknown_model(f, model);
+        }
+        memcpy(prefix, name, (size_t)(slash - name));
+        prefix[slash - name] = '\0';
+        if (!find_provider(conf, snap, prefix, &t, &configured)) {
+            return unknown_model(f, model);
+        }
+        (void)snprintf(t.model, sizeof t.model, "%s", slash + 1);
+        (void)snprintf(t.name, sizeof t.name, "%s", name);
+        if (!set_address(&t, configured, kind, f)) {
+            return false;
+        }
+    }
+    t.backend = backend_find(t.provider->dialect);
+    if (!t.backend) {
+        return failure_set(
+            f, 500, "unknown_dialect", "model",
+            "this build has no dialect '%.32s', which the catalog names for provider '%.64s'",
+            t.provider->dialect, t.provider_name);
+    }
+    *out = t;
+    return true;
+}

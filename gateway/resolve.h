@@ -1,0 +1,33 @@
+/* resolve.h - a model's name -> struct target: which provider, which model there, in which dialect, at which address. Pure.
+ *
+ * A name is `provider/model`, an alias of the configuration, `local`, or `local/<name>`. Addresses come from the configuration and the
+ * catalog only, never from a request.
+ */
+#ifndef ISOTHERM_RESOLVE_H
+#define ISOTHERM_RESOLVE_H
+
+#include "backend/backend.h"
+#include "base/config.h"
+#include "base/limits.h"
+#include "request.h"
+
+struct target {
+    char name[LIMIT_MODEL_NAME + 1];  /* canonical: "openai/gpt-4o-mini", "local/tales" */
+    const char *provider_name;        /* the part before the slash: as configured; borrowed */
+    char model[LIMIT_MODEL_NAME + 1]; /* the provider's own id */
+    const struct provider *provider;  /* claims and address; borrowed from the snapshot */
+    const struct backend *backend;
+    char url[512];        /* "" for the local engine */
+    const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
+};
+
+/* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint; 500 for a dialect of the
+ * catalog that this build does not have. */
+bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
+             const char *model, struct target *out, struct failure *f)
+    __attribute__((warn_unused_result));
+
+/* The name of the first local model: what `local` alone means. */
+const char *resolve_first_local(const struct config *conf);
+
+#endif
