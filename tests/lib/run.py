@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Runs test programs that print TAP and ends with one line 'N passed, M failed' (', K skipped' may follow).
+
+usage: run.py PROGRAM...     (BUILD names the build folder; programs inherit it)
+A program that ends badly without a failed test, prints no test, or takes longer than its limit counts as one failure. The output of a
+program with failures is shown whole. A skipped test is printed by name: nothing is skipped in silence.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+LIMIT_S = 300
+
+
+def run(path):
+    """-> (passed, failed, names skipped, output)"""
+    env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
+    try:
+        done = subprocess.run([path], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=LIMIT_S)
+        output, status = done.stdout.decode("utf-8", "replace"), done.returncode
+    except subprocess.TimeoutExpired as e:
+        output, status = (e.stdout or b"").decode("utf-8", "replace") + f"\nlonger than {LIMIT_S} s\n", -1
+    except OSError as e:
+        output, status = f"cannot be run: {e}\n", -1
+    skip = r"^(?:not )?ok \d+.*?#\s*SKIP.*$"  # cmocka writes a skipped test as "not ok"
+    skipped = re.findall(skip, output, re.M | re.I)
+    rest = re.sub(skip, "", output, flags=re.M | re.I)
+    passed = len(re.findall(r"^ok \d+", rest, re.M))
+    failed = len(re.findall(r"^not ok \d+", rest, re.M))
+    if (status != 0 or passed + len(skipped) == 0) and failed == 0:
+        failed = 1
+        output += f"\nended with status {status} after {passed} tests\n"
+    return passed, failed, skipped, output
+
+
+def main():
+    passed = failed = n_skipped = 0
+    for path in sys.argv[1:]:
+        began = time.monotonic()
+        p, f, skipped, output = run(path)
+        passed, failed, n_skipped = passed + p, failed + f, n_skipped + len(skipped)
+        print(f"{'FAILED ' if f else 'ok     '} {os.path.basename(path):32} {p:4} passed {time.monotonic() - began:6.1f} s", flush=True)
+        for line in skipped:
+            print(f"        skipped: {line}")
+        if f:
+            print("".join(f"    | {line}\n" for line in output.splitlines()[-120:]), flush=True)
+    print(f"{passed} passed, {failed} failed" + (f", {n_skipped} skipped" if n_skipped else ""))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

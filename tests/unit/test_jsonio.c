@@ -1,0 +1,155 @@
+/* Numbers keep the form that people wrote, strings keep their bytes, paths are made and found. */
+#include "gateway/base/jsonio.h"
+#include "gateway/base/limits.h"
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void expect_text(const char *in, const char *want)
+{
+    struct failure f = {.status = 0};
+    json_t *v = jsonio_parse(in, strlen(in), &f);
+    struct buf b;
+    assert_non_null(v);
+    buf_init(&b, 1u << 16);
+    assert_true(jsonio_write(&b, v));
+    assert_string_equal(b.p, want);
+    buf_release(&b);
+    json_decref(v);
+}
+
+static void test_numbers_keep_their_shortest_form(void **state)
+{
+    (void)state;
+    expect_text(
+        "[0.7,0.95,0.05,-0.1,0.125,1e-7,0.30000000000000004,1e300,5e-324]",
+        "[0.7,0.95,0.05,-0.1,0.125,1e-07,0.30000000000000004,1e+300,4.94065645841247e-324]");
+    expect_text("[1.0,0.0,-0.0,9007199254740993]", "[1,0,-0,9007199254740993]");
+}
+
+static void test_every_double_reads_back(void **state)
+{
+    (void)state;
+    unsigned long long x = 88172645463325252ULL;
+    for (int i = 0; i < 20000; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        double d;
+        memcpy(&d, &x, sizeof d);
+        char text[JSONIO_DOUBLE_MAX];
+        (void)jsonio_format_double(d, text);
+        if (d == d && d - d == 0) {
+            assert_true(strtod(text, NULL) == d);
+        } else {
+            assert_string_equal(text, "null");
+        }
+    }
+}
+
+static void test_a_comma_locale_changes_nothing(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8")) {
+        skip(); /* the machine has no such locale */
+    }
+    expect_text("[0.7,1e-7]", "[0.7,1e-07]");
+    (void)setlocale(LC_NUMERIC, "C");
+}
+
+static void test_strings_are_escaped_as_json_needs(void **state)
+{
+    (void)state;
+    expect_text("[\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u007f/\\u00e9\\ud83d\\ude00\"]",
+                "[\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u007f/\xc3\xa9\xf0\x9f\x98\x80\"]");
+}
+
+static void expect_refused(const char *p, size_t n)
+{
+    struct failure f = {.status = 0};
+    assert_null(jsonio_parse(p, n, &f));
+    assert_int_equal(f.status, 400);
+    assert_string_equal(f.code, "invalid_json");
+}
+
+static void test_bad_texts_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",        "{",          "{} x",       "{\"a\":1,\"a\":2}",
+                                      "[01]",    "[1.]",       "[\"\xff\"]", "nul",
+                                      "[1e999]", "\"\\u0000\""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        expect_refused(bad[i], strlen(bad[i]));
+    }
+    char *deep = malloc(200000);
+    assert_non_null(deep);
+    memset(deep, '[', 200000);
+    expect_refused(deep, 200000);
+    free(deep);
+}
+
+static void test_brackets_inside_strings_are_no_nesting(void **state)
+{
+    (void)state;
+    char text[1024] = "[\"";
+    memset(text + 2, '[', 900);
+    (void)memcpy(text + 902, "\\\"]\"]", 6);
+    struct failure f = {.status = 0};
+    json_t *v = jsonio_parse(text, strlen(text), &f);
+    assert_non_null(v);
+    json_decref(v);
+}
+
+static void test_integers_beyond_64_bits_become_reals(void **state)
+{
+    (void)state;
+    struct failure f = {.status = 0};
+    json_t *v = jsonio_parse("{\"seed\":9223372036854775808}", 28, &f);
+    assert_non_null(v);
+    assert_true(json_is_real(json_object_get(v, "seed")));
+    json_decref(v);
+}
+
+static void test_paths(void **state)
+{
+    (void)state;
+    json_t *o = json_object();
+    assert_true(jsonio_set_path(o, "a.b.c", json_integer(5)));
+    assert_true(jsonio_set_path(o, "a.d", json_true()));
+    assert_false(jsonio_set_path(o, "a.d.e", json_true()));
+    assert_false(jsonio_set_path(o, "", json_true()));
+    assert_int_equal(json_integer_value(jsonio_get_path(o, "a.b.c")), 5);
+    assert_null(jsonio_get_path(o, "a.x.c"));
+    assert_null(jsonio_get_path(o, "a..c"));
+    json_decref(o);
+}
+
+static void test_the_limit_of_the_buffer_holds(void **state)
+{
+    (void)state;
+    json_t *v = json_string("a long enough text");
+    struct buf b;
+    buf_init(&b, 10);
+    assert_false(jsonio_write(&b, v));
+    buf_release(&b);
+    json_decref(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_keep_their_shortest_form),
+        cmocka_unit_test(test_every_double_reads_back),
+        cmocka_unit_test(test_a_comma_locale_changes_nothing),
+        cmocka_unit_test(test_strings_are_escaped_as_json_needs),
+        cmocka_unit_test(test_bad_texts_are_refused),
+        cmocka_unit_test(test_brackets_inside_strings_are_no_nesting),
+        cmocka_unit_test(test_integers_beyond_64_bits_become_reals),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_the_limit_of_the_buffer_holds),
+    };
+    return cmocka_run_group_tests_name("jsonio", tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/* test_schedule.c - isotherm-engine without the program around it: schedule_run() in a thread, the test is the daemon. */
+#include "local-engine/link.h"
+#include "local-engine/schedule.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MODEL "tests/vectors/stories260k"
+
+static struct {
+    struct schedule *s;
+    pthread_t thread;
+    int fd;
+    struct link_reader reader;
+    bool is_good;
+    struct engine_error err;
+} peer;
+
+static void *serve(void *ud)
+{
+    (void)ud;
+    peer.is_good = schedule_run(peer.s, &peer.err);
+    return NULL;
+}
+
+/* The next frame, yours. NULL: the other side has closed. */
+static json_t *receive(void)
+{
+    for (;;) {
+        const char *frame;
+        size_t len;
+        int rc = link_reader_next(&peer.reader, &frame, &len);
+        assert_true(rc >= 0);
+        if (rc == 1) {
+            json_t *o = json_loadb(frame, len, JSON_ALLOW_NUL, NULL);
+            assert_non_null(o);
+            return o;
+        }
+        struct pollfd p = {.fd = peer.fd, .events = POLLIN};
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        char bytes[65536];
+        ssize_t n = read(peer.fd, bytes, sizeof bytes);
+        if (n <= 0) {
+            return NULL;
+        }
+        assert_true(link_reader_feed(&peer.reader, bytes, (size_t)n, NULL));
+    }
+}
+
+static const char *string_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int64_t int_of(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static void say(const char *fmt, ...)
+{
+    char text[8192];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    size_t len;
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    char *frame = link_frame(o, &len);
+    for (size_t i = 0; i < len;) {
+        ssize_t n = write(peer.fd, frame + i, len - i < 7 ? len - i : 7); /* in bits and pieces */
+        assert_true(n > 0);
+        i += (size_t)n;
+    }
+    free(frame);
+    json_decref(o);
+}
+
+static void generate(int id, const char *prompt, const char *params)
+{
+    say("{\"op\":\"generate\",\"id\":%d,\"model\":\"tales\",%s,\"params\":%s}", id, prompt, params);
+}
+
+#define ONCE "\"prompt\":\"Once upon a time\""
+
+/* All text of an id until its end, which must be of that op; yours. */
+static json_t *answer_of(int id, const char *op, char text[4096])
+{
+    text[0] = '\0';
+    for (;;) {
+        json_t *o = receive();
+        assert_non_null(o);
+        if (int_of(o, "id") == id) {
+            const char *what = string_of(o, "op");
+            if (strcmp(what, "done") == 0 || strcmp(what, "error") == 0) {
+                assert_string_equal(what, op);
+                return o;
+            }
+            (void)strncat(text, string_of(o, "text"), 4095 - strlen(text));
+        }
+        json_decref(o);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    int fds[2];
+    memset(&peer, 0, sizeof peer);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    peer.fd = fds[0];
+    link_reader_init(&peer.reader);
+    assert_true(schedule_new(&peer.s, fds[1], 1, NULL));
+    assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
+    assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
+    assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
+    assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
+    assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
+    assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
+    assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    (void)shutdown(peer.fd, SHUT_RDWR);
+    (void)pthread_join(peer.thread, NULL);
+    schedule_free(peer.s);
+    (void)close(peer.fd);
+    link_reader_release(&peer.reader);
+    return 0;
+}
+
+static void take_ready(void)
+{
+    json_t *o = receive();
+    assert_string_equal(string_of(o, "op"), "ready");
+    json_decref(o);
+}
+
+static void test_ready(void **state)
+{
+    (void)state;
+    json_t *o = receive();
+    const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
+    assert_string_equal(string_of(o, "op"), "ready");
+    assert_int_equal(json_array_size(models), 2);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
+    assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
+    assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
+    assert_string_equal(string_of(json_array_get(refused, 0), "id"), "none");
+    assert_non_null(strstr(string_of(json_array_get(refused, 1), "error"), "chatml"));
+    json_decref(o);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    generate(7, ONCE, "{\"seed\":1,\"temperature\":0,\"max_tokens\":12}");
+    json_t *o = answer_of(7, "done", text);
+    assert_string_equal(text, ", there was a little girl named Lily. She");
+    assert_int_equal(int_of(o, "prompt_tokens"), 5);
+    assert_int_equal(int_of(o, "completion_tokens"), 12);
+    assert_non_null(strstr(string_of(o, "fingerprint"), "weights:"));
+    json_decref(o);
+    generate(8, "\"prompt\":[1,403,407,261,378]", "{\"seed\":1,\"temperature\":0,\"max_tokens\":3,\"echo\":true}");
+    json_decref(answer_of(8, "done", text));
+    assert_string_equal(text, "Once upon a time, there was");
+    generate(9, "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Once \"},{\"type\":\"text\",\"text\":\"upon a time\"}]}]",
+             "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
+    json_decref(answer_of(9, "done", text));
+    assert_string_equal(text, ", there was");
+    say("{\"op\":\"detokenize\",\"id\":10,\"model\":\"tales\",\"ids\":[1,403,407,261,378]}");
+    json_decref(answer_of(10, "done", text));
+    assert_string_equal(text, "Once upon a time");
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    say("{\"op\":\"tokenize\",\"id\":3,\"model\":\"tales\",\"text\":\"Once upon a time\"}");
+    json_t *o = receive();
+    assert_string_equal(string_of(o, "op"), "tokens");
+    assert_int_equal(json_array_size(json_object_get(o, "ids")), 4);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(o, "pieces"), 0)), "Once");
+    json_decref(o);
+    json_decref(answer_of(3, "done", text));
+    /* 0xC3 is half a character: its text is U+FFFD, its byte is 195, and nothing is shown before the other half, or the end. */
+    generate(4, ONCE, "{\"seed\":1,\"max_tokens\":1,\"logprobs\":true,\"top_logprobs\":2,\"logit_bias\":{\"198\":100}}");
+    json_decref(receive()); /* begin */
+    o = receive();
+    const json_t *token = json_array_get(json_object_get(o, "tokens"), 0);
+    assert_string_equal(string_of(o, "text"), "");
+    assert_string_equal(string_of(token, "token"), "\xef\xbf\xbd");
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(token, "bytes"), 0)), 195);
+    assert_int_equal(json_array_size(json_object_get(token, "top")), 2);
+    json_decref(o);
+    json_decref(answer_of(4, "done", text));
+    assert_string_equal(text, "\xef\xbf\xbd");
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt, *params, *code, *param;
+    } cases[] = {
+        {ONCE, "{}", "invalid_parameter", "seed"},
+        {ONCE, "{\"seed\":1,\"what\":1}", "invalid_parameter", "what"},
+        {ONCE, "{\"seed\":1,\"logit_bias\":{\"512\":5}}", "invalid_parameter", "logit_bias"},
+        {ONCE, "{\"seed\":1,\"stop_token_ids\":[512]}", "invalid_parameter", "stop_token_ids"},
+        {ONCE ",\"messages\":[]", "{\"seed\":1}", "invalid_parameter", "prompt"},
+        {"\"prompt\":null", "{\"seed\":1}", "invalid_parameter", "prompt"},
+        {"\"prompt\":[512]", "{\"seed\":1}", "invalid_parameter", "prompt"},
+        {"\"prompt\":[\"a\",\"b\"]", "{\"seed\":1}", "invalid_parameter", "prompt"},
+        {"\"prompt\":[]", "{\"seed\":1}", "invalid_parameter", "prompt"},
+        {"\"messages\":[]", "{\"seed\":1}", "invalid_parameter", "messages"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "{\"seed\":1}", "invalid_parameter", "messages"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]", "{\"seed\":1,\"echo\":true}", "invalid_parameter", "echo"},
+    };
+    char text[4096];
+    take_ready();
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        generate(i, cases[i].prompt, cases[i].params);
+        json_t *o = answer_of(i, "error", text);
+        assert_string_equal(string_of(o, "code"), cases[i].code);
+        assert_string_equal(string_of(o, "param"), cases[i].param);
+        json_decref(o);
+    }
+    (void)memset(text, 'a', 4000);
+    text[4000] = '\0';
+    say("{\"op\":\"generate\",\"id\":90,\"model\":\"tales\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"params\":{\"seed\":1}}", text);
+    json_t *o = answer_of(90, "error", text);
+    assert_string_equal(string_of(o, "code"), "context_length_exceeded");
+    assert_string_equal(string_of(o, "param"), "messages");
+    json_decref(o);
+    say("{\"op\":\"generate\",\"id\":91,\"model\":\"absent\",\"prompt\":\"x\",\"params\":{\"seed\":1}}");
+    json_decref(answer_of(91, "error", text));
+    say("{\"op\":\"generate\",\"id\":92,\"model\":\"none\",\"prompt\":\"x\",\"params\":{\"seed\":1}}");
+    json_decref(answer_of(92, "error", text));
+}
+
+/* More than there are sessions, some of them cancelled while they run or wait. */
+static void test_queue_and_cancel(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    int n_done = 0;
+    bool is_done[N] = {false};
+    take_ready();
+    for (int i = 0; i < N; i++) {
+        generate(i, ONCE, "{\"seed\":3,\"max_tokens\":150,\"ignore_eos\":true}");
+    }
+    say("{\"op\":\"cancel\",\"id\":2}");
+    say("{\"op\":\"cancel\",\"id\":39}");
+    say("{\"op\":\"cancel\",\"id\":2}"); /* again, and one that never was */
+    say("{\"op\":\"cancel\",\"id\":1234}");
+    while (n_done < N - 2) {
+        json_t *o = receive();
+        if (strcmp(string_of(o, "op"), "done") == 0) {
+            assert_int_equal(int_of(o, "completion_tokens"), 150);
+            assert_false(is_done[int_of(o, "id")]);
+            is_done[int_of(o, "id")] = true;
+            n_done++;
+        }
+        json_decref(o);
+    }
+    assert_false(is_done[2] || is_done[39]);
+}
+
+/* A daemon that reads nothing: the buffer stays bounded, and cancels are still heard. */
+static void test_daemon_that_does_not_read(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    generate(1, ONCE, "{\"seed\":3,\"max_tokens\":500,\"ignore_eos\":true,\"n\":60,\"logprobs\":true,\"top_logprobs\":20}");
+    struct timespec t = {.tv_sec = 1};
+    (void)nanosleep(&t, NULL); /* the answer would have some 60 MB */
+    say("{\"op\":\"cancel\",\"id\":1}");
+    generate(2, ONCE, "{\"seed\":3,\"max_tokens\":1}");
+    int64_t n = 0;
+    for (;;) {
+        json_t *o = receive();
+        bool is_last = strcmp(string_of(o, "op"), "done") == 0;
+        n += int_of(o, "id") == 1;
+        json_decref(o);
+        if (is_last) {
+            break;
+        }
+    }
+    assert_in_range(n, 1, 1000); /* of 30,000: 1 MiB and the socket's buffer */
+    generate(3, ONCE, "{\"seed\":3,\"max_tokens\":1}");
+    json_decref(answer_of(3, "done", text));
+}
+
+static void test_nonsense_ends_it(void **state)
+{
+    (void)state;
+    take_ready();
+    assert_int_equal(write(peer.fd, "\x02\0\0\0[]", 6), 6);
+    (void)pthread_join(peer.thread, NULL);
+    assert_false(peer.is_good);
+    assert_int_equal(peer.err.code, ENGINE_IO);
+    assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0); /* for the teardown */
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
+    const struct CMUnitTest tests[] = {
+        TEST(test_ready),           TEST(test_text),
+        TEST(test_tokens),          TEST(test_errors),
+        TEST(test_queue_and_cancel), TEST(test_daemon_that_does_not_read),
+        TEST(test_nonsense_ends_it),
+    };
+    return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}
