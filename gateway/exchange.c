@@ -523,8 +523,12 @@ static void end_with_answer(struct exchange *x)
 
 static enum next step_end(struct exchange *x)
 {
-    if (x->client_gone) {
-        conn_stream_abort(x->conn);
+    if (x->client_gone) { /* nobody listens, but the request must be ended all the same */
+        if (x->has_begun) {
+            conn_stream_abort(x->conn);
+        } else {
+            conn_reply(x->conn, 499, "application/json", NULL, 0, SLICE_LIT("{}"));
+        }
     } else if (!x->fail.status) {
         end_with_answer(x);
     } else if (!x->has_begun) {
@@ -538,6 +542,7 @@ static enum next step_end(struct exchange *x)
         conn_stream_end(x->conn);
         buf_release(&out);
     }
+    x->conn = NULL; /* the server's again */
     exchange_log(x);
     return END;
 }

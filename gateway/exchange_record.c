@@ -168,8 +168,10 @@ void exchange_record_seal(struct exchange *x)
     json_decref(fp->sent);
     fp->sent = prepare_sampling_json(&x->prep.plan.send);
     x->is_sealed = fingerprint_seal(fp);
-    x->reply.model = fp->served_model[0] ? fp->served_model : t->name;
-    x->reply.system_fingerprint = fp->system_fingerprint;
+    memcpy(x->served_model, fp->served_model, sizeof x->served_model);
+    memcpy(x->system_fingerprint, fp->system_fingerprint, sizeof x->system_fingerprint);
+    x->reply.model = x->served_model;
+    x->reply.system_fingerprint = x->system_fingerprint;
     x->reply.include_usage = x->prep.request.include_usage;
     (void)snprintf(x->catalog_version, sizeof x->catalog_version, "%" PRId64, fp->catalog_version);
 }

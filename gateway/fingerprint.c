@@ -1,11 +1,12 @@
 /* fingerprint.c - the record as JSON, its canonical text, and SHA-256.
  *
- * SHA-256 is libcrypto's, which libcurl brings into the process anyway: on a CPU with SHA instructions 4 KiB take 2.9 us, 21 us in plain C
- * (measured, one core), and each request hashes its whole body on the loop's thread. EVP_MD_fetch() is made once: it costs as much as
- * hashing 2 MB.
+ * SHA-256 is libcrypto's, which libcurl brings into the process anyway: on a CPU with SHA
+ * instructions 4 KiB take 2.9 us, 21 us in plain C (measured, one core), and each request hashes
+ * its whole body on the loop's thread. EVP_MD_fetch() is made once: it costs as much as hashing 2
+ * MB.
  *
- * Strings of providers may be cut inside a character or never have been UTF-8, which JSON cannot hold. A record is not lost for that: bytes
- * beyond ASCII become '?' in such a string.
+ * Strings of providers may be cut inside a character or never have been UTF-8, which JSON cannot
+ * hold. A record is not lost for that: bytes beyond ASCII become '?' in such a string.
  */
 #include "fingerprint.h"
 

@@ -2,15 +2,18 @@
  *
  * asked + plan + sent bytes + answer + build -> canonical text and hashes.
  *
- * `system_fingerprint` of a reply is "iso_" and the first 16 hex digits of the SHA-256 of the canonical text of the configuration part:
- * equal for equal configurations, whatever the prompt. The canonical text is one JSON object, keys sorted at every level, no spaces, numbers
- * in their shortest form and without a fraction where they are whole (1.0 is 1):
+ * `system_fingerprint` of a reply is "iso_" and the first 16 hex digits of the SHA-256 of the
+ * canonical text of the configuration part: equal for equal configurations, whatever the prompt.
+ * The canonical text is one JSON object, keys sorted at every level, no spaces, numbers in their
+ * shortest form and without a fraction where they are whole (1.0 is 1):
  *   {"backend","build","catalog_version","model","provider_fingerprint","sent","served_model"}
- * `sent` is there without what does not configure the model: seed, user, metadata, prompt_cache_key, safety_identifier, prediction. So a
- * run with another seed has the same fingerprint, and an empty provider_fingerprint is null.
+ * `sent` is there without what does not configure the model: seed, user, metadata,
+ * prompt_cache_key, safety_identifier, prediction. So a run with another seed has the same
+ * fingerprint, and an empty provider_fingerprint is null.
  *
- * Prompts and answers are never in a record: only their SHA-256. The record holds parameters, exactly as they were (0.7 stays 0.7); a value
- * that is text of the client's and not a parameter (`prediction`, unknown fields other than numbers and booleans), or longer than
+ * Prompts and answers are never in a record: only their SHA-256. The record holds parameters,
+ * exactly as they were (0.7 stays 0.7); a value that is text of the client's and not a parameter
+ * (`prediction`, unknown fields other than numbers and booleans), or longer than
  * FINGERPRINT_VALUE_BYTES_MAX, is kept as {"sha256","bytes"} of its compact JSON.
  */
 #ifndef ISOTHERM_FINGERPRINT_H
@@ -20,8 +23,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define FINGERPRINT_VALUE_BYTES_MAX                                                                \
-    16384 /* of one parameter; a long tool list has some ten thousand */
+/* Of one parameter; a long list of tools has some ten thousand. */
+#define FINGERPRINT_VALUE_BYTES_MAX 16384
 
 enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_CANCELLED, OUTCOME_TRUNCATED };
 const char *outcome_name(enum outcome o); /* "ok" "failed" "cancelled" "truncated" */
@@ -59,7 +62,8 @@ void fingerprint_release(struct fingerprint *f);
 bool fingerprint_seal(struct fingerprint *f);
 /* The text that is hashed for it. */
 bool fingerprint_canonical(const struct fingerprint *f, struct buf *out);
-/* The record as one JSON object with stable key order (what `fingerprints show` prints); yours. NULL: memory. Empty strings are null. */
+/* The record as one JSON object with stable key order (what `fingerprints show` prints); yours.
+ * NULL: memory. Empty strings are null. */
 json_t *fingerprint_json(const struct fingerprint *f);
 /* hex is "" where the library fails us (memory). */
 void fingerprint_sha256(const void *p, size_t n, char hex[65]);

@@ -1,8 +1,10 @@
 /* engine.c - which rows go into the next batch, and who gets their logits.
  *
- * A step has one row for each running choice, at most DECODE_ROWS of them, in turn, and a chunk of at most PREFILL_ROWS rows of prompts
- * that are not evaluated yet, shared evenly among them: a long prompt costs the others a slower token, never a stop, and a short
- * one beside it is through after a few steps. How rows are batched does not change their bits (model.h), so neither does the company.
+ * A step has one row for each running choice, at most DECODE_ROWS of them, in turn, and a chunk of
+ * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them: a
+ * long prompt costs the others a slower token, never a stop, and a short one beside it is through
+ * after a few steps. How rows are batched does not change their bits (model.h), so neither does
+ * the company.
  */
 #include "session.h"
 #include "sha256.h"
@@ -54,8 +56,10 @@ static bool check_end_ids(const struct engine *e, struct engine_error *err)
     const int32_t *eos = tokenizer_eos(e->tokenizer, &n);
     for (size_t i = 0; i < n; i++) {
         if (eos[i] < 0 || eos[i] >= e->shape->n_vocab) {
-            return engine_fail(err, ENGINE_BAD_FILE, "", "'%s': the tokenizer's end token %d is outside the model's vocabulary of %d", e->folder,
-                               eos[i], e->shape->n_vocab);
+            return engine_fail(
+                err, ENGINE_BAD_FILE, "",
+                "'%s': the tokenizer's end token %d is outside the model's vocabulary of %d",
+                e->folder, eos[i], e->shape->n_vocab);
         }
     }
     return true;
@@ -86,7 +90,8 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
     return e->logits || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
 }
 
-bool engine_open(struct engine **out, const char *folder, const struct engine_options *o, struct engine_error *err)
+bool engine_open(struct engine **out, const char *folder, const struct engine_options *o,
+                 struct engine_error *err)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e) {
@@ -174,45 +179,57 @@ const char *engine_fingerprint(struct engine *e)
         char config[9], tokenizer[9];
         hash_file(e->folder, "config.json", config);
         hash_file(e->folder, "tokenizer.json", tokenizer);
-        (void)snprintf(e->fingerprint, sizeof e->fingerprint, "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s", ENGINE_VERSION,
-                       model_hash(e->model), config, tokenizer);
+        (void)snprintf(e->fingerprint, sizeof e->fingerprint,
+                       "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
+                       ENGINE_VERSION, model_hash(e->model), config, tokenizer);
     }
     return e->fingerprint;
 }
 
 /* ---- sessions */
 
-static bool check_prompt(const struct engine *e, const struct session_request *r, struct engine_error *err)
+static bool check_prompt(const struct engine *e, const struct session_request *r,
+                         struct engine_error *err)
 {
     if (r->n_prompt == 0) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt has no tokens: give at least one");
+        return engine_fail(err, ENGINE_BAD_PARAM, "prompt",
+                           "the prompt has no tokens: give at least one");
     }
     if (r->n_prompt >= (size_t)e->shape->context) {
-        return engine_fail(err, ENGINE_CONTEXT_FULL, "prompt", "prompt has %zu tokens, the context of the model has room for %d and at least one new one",
+        return engine_fail(err, ENGINE_CONTEXT_FULL, "prompt",
+                           "prompt has %zu tokens, the context of the model has room for %d and at "
+                           "least one new one",
                            r->n_prompt, e->shape->context - 1);
     }
     for (size_t i = 0; i < r->n_prompt; i++) {
         if (r->prompt[i] < 0 || r->prompt[i] >= e->shape->n_vocab) {
-            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "token id %d of the prompt is outside the vocabulary 0..%d", r->prompt[i],
-                               e->shape->n_vocab - 1);
+            return engine_fail(err, ENGINE_BAD_PARAM, "prompt",
+                               "token id %d of the prompt is outside the vocabulary 0..%d",
+                               r->prompt[i], e->shape->n_vocab - 1);
         }
     }
     return true;
 }
 
-bool session_check(const struct engine *e, const struct session_request *r, struct engine_error *err)
+bool session_check(const struct engine *e, const struct session_request *r,
+                   struct engine_error *err)
 {
     if (r->n < 1 || r->n > ENGINE_CHOICES_MAX) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "n", "'n' must be from 1 to %d", ENGINE_CHOICES_MAX);
+        return engine_fail(err, ENGINE_BAD_PARAM, "n", "'n' must be from 1 to %d",
+                           ENGINE_CHOICES_MAX);
     }
     if (r->best_of < r->n || r->best_of > ENGINE_CHOICES_MAX) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must be from 'n' to %d", ENGINE_CHOICES_MAX);
+        return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must be from 'n' to %d",
+                           ENGINE_CHOICES_MAX);
     }
     if (r->max_tokens > 0 && r->sampling->min_tokens > r->max_tokens) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens", "'min_tokens' must not be above 'max_tokens'");
+        return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens",
+                           "'min_tokens' must not be above 'max_tokens'");
     }
     if (r->n_top_logprobs > (uint32_t)e->shape->n_vocab) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "top_logprobs", "'top_logprobs' is above the vocabulary of %d tokens", e->shape->n_vocab);
+        return engine_fail(err, ENGINE_BAD_PARAM, "top_logprobs",
+                           "'top_logprobs' is above the vocabulary of %d tokens",
+                           e->shape->n_vocab);
     }
     if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err)) {
         return false;
@@ -225,14 +242,16 @@ bool session_check(const struct engine *e, const struct session_request *r, stru
     return true;
 }
 
-bool session_start(struct engine *e, const struct session_request *r, session_event_fn *fn, void *ud, struct session **out,
-                   struct engine_error *err)
+bool session_start(struct engine *e, const struct session_request *r, session_event_fn *fn,
+                   void *ud, struct session **out, struct engine_error *err)
 {
     if (!session_check(e, r, err)) {
         return false;
     }
     if (e->n_sessions == e->n_sessions_max) {
-        return engine_fail(err, ENGINE_BUSY, "", "%zu sessions are running, no more are possible: try again later", e->n_sessions);
+        return engine_fail(err, ENGINE_BUSY, "",
+                           "%zu sessions are running, no more are possible: try again later",
+                           e->n_sessions);
     }
     struct session *s;
     if (!session_new(&s, r, e->model, e->tokenizer, err)) {
@@ -281,7 +300,8 @@ static bool is_prefilling(const struct session *s)
     return s->n_evaluated < s->n_prompt;
 }
 
-static void add_row(struct engine *e, struct session *s, struct session_choice *c, struct kvcache *cache, int32_t token, bool wants_logits)
+static void add_row(struct engine *e, struct session *s, struct session_choice *c,
+                    struct kvcache *cache, int32_t token, bool wants_logits)
 {
     assert(e->n_rows < ROWS);
     float *logits = wants_logits ? e->logits + e->n_wanted++ * (size_t)e->shape->n_vocab : NULL;
@@ -289,7 +309,8 @@ static void add_row(struct engine *e, struct session *s, struct session_choice *
     e->owners[e->n_rows++] = (struct owner){s, c};
 }
 
-/* A row for each running choice of s; false when there is no room for the next one, which then is the first next time. */
+/* A row for each running choice of s; false when there is no room for the next one, which then is
+ * the first next time. */
 static bool add_choices(struct engine *e, struct session *s)
 {
     uint32_t first = s->turn;

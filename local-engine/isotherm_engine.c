@@ -1,8 +1,10 @@
-/* isotherm_engine.c - the child of isothermd that owns the models: one socket, no network, no files after loading.
+/* isotherm_engine.c - the child of isothermd that owns the models: one socket, no network, no
+ * files after loading.
  *
- * It reads files that somebody downloaded and text that anybody sent, so it gives up what it does not need: new privileges, core files
- * (they would hold prompts), and, once the models are loaded, every system call but a few. Whatever it is talked into then, it can
- * neither open a file nor a socket nor start a program; a call outside the list kills it, and the daemon starts it again.
+ * It reads files that somebody downloaded and text that anybody sent, so it gives up what it does
+ * not need: new privileges, core files (they would hold prompts), and, once the models are loaded,
+ * every system call but a few. Whatever it is talked into then, it can neither open a file nor a
+ * socket nor start a program; a call outside the list kills it, and the daemon starts it again.
  */
 #include "engine.h"
 #include "schedule.h"
@@ -22,7 +24,8 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAS_FILTER 0
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
 #define HAS_FILTER 0
 #endif
 #endif
@@ -48,20 +51,25 @@ struct options {
 #include <seccomp.h>
 
 static const int allowed[] = {
-    SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(close), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(restart_syscall),
+    SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(close), SCMP_SYS(poll), SCMP_SYS(ppoll),
+    SCMP_SYS(restart_syscall),
     /* memory; mapping something executable is not among it, see below */
     SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
     /* threads and signals, also of a failing assert */
-    SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(rseq), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(rt_sigreturn), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(tgkill),
-    SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday),
+    SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(rseq), SCMP_SYS(exit), SCMP_SYS(exit_group),
+    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(getpid),
+    SCMP_SYS(gettid), SCMP_SYS(tgkill), SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday),
     SCMP_SYS(getrandom), /* the seed of jansson's hash tables */
 };
 
 static int allow_mappings(scmp_filter_ctx c)
 {
-    int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-    return rc ? rc : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    int rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    return rc ? rc
+              : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                                 SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 }
 
 /* For all threads of the process. */
@@ -78,7 +86,8 @@ static bool enter_filter(struct engine_error *err)
     rc = rc ? rc : allow_mappings(c);
     rc = rc ? rc : seccomp_load(c);
     seccomp_release(c);
-    return rc == 0 || engine_fail(err, ENGINE_IO, "", "the system call filter cannot be installed: %s", strerror(-rc));
+    return rc == 0 || engine_fail(err, ENGINE_IO, "",
+                                  "the system call filter cannot be installed: %s", strerror(-rc));
 }
 #else
 static bool enter_filter(struct engine_error *err)
@@ -104,8 +113,11 @@ static bool parse_int(const char *text, int max, int *out)
 static int parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        {"fd", required_argument, NULL, 'f'}, {"threads", required_argument, NULL, 't'}, {"version", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},     {NULL, 0, NULL, 0},
+        {"fd", required_argument, NULL, 'f'},
+        {"threads", required_argument, NULL, 't'},
+        {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     *o = (struct options){.fd = -1};
     int c;
@@ -113,7 +125,8 @@ static int parse_options(int argc, char **argv, struct options *o)
         switch (c) {
         case 'f':
         case 't':
-            if (!parse_int(optarg, c == 'f' ? 1 << 20 : THREADS_MAX, c == 'f' ? &o->fd : &o->n_threads)) {
+            if (!parse_int(optarg, c == 'f' ? 1 << 20 : THREADS_MAX,
+                           c == 'f' ? &o->fd : &o->n_threads)) {
                 (void)fprintf(stderr, "isotherm-engine: '%s' is not a number in range\n", optarg);
                 return 2;
             }
@@ -141,9 +154,11 @@ static void give_up_privileges(void)
     /* Each only makes a bad day better: none of them failing is a reason not to serve. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    (void)signal(SIGINT, SIG_IGN); /* Ctrl-C on a terminal is for the daemon, which then closes the socket */
+    (void)signal(
+        SIGINT, SIG_IGN); /* Ctrl-C on a terminal is for the daemon, which then closes the socket */
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)mallopt(M_ARENA_MAX, 1); /* a second arena would look into /proc, which the filter forbids */
+    (void)mallopt(M_ARENA_MAX,
+                  1); /* a second arena would look into /proc, which the filter forbids */
 }
 
 static bool serve(struct schedule *s, char **specs, struct engine_error *err)

@@ -1,7 +1,7 @@
 /* job.c - frame -> token ids and parameters -> session; events -> frames.
  *
- * A frame that cannot be made for lack of memory breaks the outbox, and with it the program: the daemon starts it again. That is more
- * honest than an answer with a hole.
+ * A frame that cannot be made for lack of memory breaks the outbox, and with it the program: the
+ * daemon starts it again. That is more honest than an answer with a hole.
  */
 #include "job.h"
 #include "chat.h"
@@ -49,11 +49,13 @@ static json_t *token_object(const struct tokenizer *t, int32_t id, bool is_first
     size_t n;
     const char *bytes = tokenizer_piece(t, id, is_first, &n);
     const char *spelling = tokenizer_is_special(t, id) ? tokenizer_spelling(t, id) : NULL;
-    return json_pack("{s:o, s:f, s:o}", "token", spelling ? lossy_string(spelling, strlen(spelling)) : lossy_string(bytes, n), "logprob", logprob,
-                     "bytes", byte_list(bytes, n));
+    return json_pack("{s:o, s:f, s:o}", "token",
+                     spelling ? lossy_string(spelling, strlen(spelling)) : lossy_string(bytes, n),
+                     "logprob", logprob, "bytes", byte_list(bytes, n));
 }
 
-static json_t *tokens_list(const struct tokenizer *t, const struct session_token *tokens, size_t n, size_t n_top)
+static json_t *tokens_list(const struct tokenizer *t, const struct session_token *tokens, size_t n,
+                           size_t n_top)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++) {
@@ -62,9 +64,12 @@ static json_t *tokens_list(const struct tokenizer *t, const struct session_token
         bool is_made = token && top;
         for (size_t k = 0; is_made && k < n_top && tokens[i].top[k].id >= 0; k++) {
             const struct sampler_top *alternative = &tokens[i].top[k];
-            is_made = json_array_append_new(top, token_object(t, alternative->id, tokens[i].is_first, alternative->logprob)) == 0;
+            is_made =
+                json_array_append_new(top, token_object(t, alternative->id, tokens[i].is_first,
+                                                        alternative->logprob)) == 0;
         }
-        if (!is_made || json_object_set(token, "top", top) != 0 || json_array_append(list, token) != 0) {
+        if (!is_made || json_object_set(token, "top", top) != 0 ||
+            json_array_append(list, token) != 0) {
             json_decref(list);
             list = NULL;
         }
@@ -79,8 +84,10 @@ static json_t *tokens_list(const struct tokenizer *t, const struct session_token
 void job_send_error(struct outbox *out, int64_t id, const struct engine_error *err)
 {
     /* Names and texts may have been cut inside a character. */
-    json_t *frame = json_pack("{s:s, s:I, s:s, s:o, s:o}", "op", "error", "id", (json_int_t)id, "code", engine_code_name(err->code), "param",
-                              lossy_string(err->param, strlen(err->param)), "text", lossy_string(err->text, strlen(err->text)));
+    json_t *frame = json_pack("{s:s, s:I, s:s, s:o, s:o}", "op", "error", "id", (json_int_t)id,
+                              "code", engine_code_name(err->code), "param",
+                              lossy_string(err->param, strlen(err->param)), "text",
+                              lossy_string(err->text, strlen(err->text)));
     if (!outbox_put(out, frame)) {
         out->is_broken = true;
     }
@@ -96,14 +103,16 @@ static void send(struct job *j, json_t *frame)
         return;
     }
     struct engine_error err = {.code = ENGINE_OK};
-    (void)engine_fail(&err, ENGINE_INTERNAL, "", "the answer is too long for a frame: ask for less at once");
+    (void)engine_fail(&err, ENGINE_INTERNAL, "",
+                      "the answer is too long for a frame: ask for less at once");
     job_send_error(j->out, j->id, &err);
     j->has_failed = true;
 }
 
 static void send_text(struct job *j, uint32_t choice, json_t *text, json_t *tokens)
 {
-    json_t *frame = json_pack("{s:s, s:I, s:I, s:o}", "op", "text", "id", (json_int_t)j->id, "choice", (json_int_t)choice, "text", text);
+    json_t *frame = json_pack("{s:s, s:I, s:I, s:o}", "op", "text", "id", (json_int_t)j->id,
+                              "choice", (json_int_t)choice, "text", text);
     if (frame && tokens && json_object_set(frame, "tokens", tokens) != 0) {
         json_decref(frame);
         frame = NULL;
@@ -112,10 +121,12 @@ static void send_text(struct job *j, uint32_t choice, json_t *text, json_t *toke
     send(j, frame);
 }
 
-static void send_done(struct outbox *out, int64_t id, size_t n_prompt, int64_t n_generated, const char *fingerprint)
+static void send_done(struct outbox *out, int64_t id, size_t n_prompt, int64_t n_generated,
+                      const char *fingerprint)
 {
-    json_t *frame = json_pack("{s:s, s:I, s:I, s:I, s:s}", "op", "done", "id", (json_int_t)id, "prompt_tokens", (json_int_t)n_prompt,
-                              "completion_tokens", (json_int_t)n_generated, "fingerprint", fingerprint);
+    json_t *frame = json_pack("{s:s, s:I, s:I, s:I, s:s}", "op", "done", "id", (json_int_t)id,
+                              "prompt_tokens", (json_int_t)n_prompt, "completion_tokens",
+                              (json_int_t)n_generated, "fingerprint", fingerprint);
     if (!outbox_put(out, frame)) {
         out->is_broken = true;
     }
@@ -125,7 +136,8 @@ static void on_text(struct job *j, const struct session_event *ev)
 {
     json_t *tokens = NULL;
     if (j->params.logprobs) {
-        tokens = tokens_list(engine_tokenizer(j->model->engine), ev->tokens, ev->n_tokens, (size_t)j->params.n_top_logprobs);
+        tokens = tokens_list(engine_tokenizer(j->model->engine), ev->tokens, ev->n_tokens,
+                             (size_t)j->params.n_top_logprobs);
         if (!tokens) {
             j->out->is_broken = true;
             return;
@@ -138,8 +150,9 @@ static void on_finish(struct job *j, const struct session_event *ev)
 {
     const char *stop = ev->matched_stop >= 0 ? j->params.stops[ev->matched_stop] : NULL;
     j->n_generated += ev->n_generated;
-    send(j, json_pack("{s:s, s:I, s:I, s:s, s:s?, s:I}", "op", "finish", "id", (json_int_t)j->id, "choice", (json_int_t)ev->choice, "reason",
-                      ev->finish, "stop", stop, "tokens", (json_int_t)ev->n_generated));
+    send(j, json_pack("{s:s, s:I, s:I, s:s, s:s?, s:I}", "op", "finish", "id", (json_int_t)j->id,
+                      "choice", (json_int_t)ev->choice, "reason", ev->finish, "stop", stop,
+                      "tokens", (json_int_t)ev->n_generated));
 }
 
 static void on_event(const struct session_event *ev, void *ud)
@@ -169,7 +182,8 @@ static bool bad(struct engine_error *err, const char *param, const char *text)
 }
 
 /* A list of integers -> ids; `param` names it in errors. */
-static bool read_ids(const json_t *list, const char *param, int32_t **ids, size_t *n_ids, struct engine_error *err)
+static bool read_ids(const json_t *list, const char *param, int32_t **ids, size_t *n_ids,
+                     struct engine_error *err)
 {
     size_t n = json_array_size(list);
     int32_t *p = malloc((n + 1) * sizeof *p);
@@ -181,8 +195,10 @@ static bool read_ids(const json_t *list, const char *param, int32_t **ids, size_
         json_int_t id = json_integer_value(v);
         if (!json_is_integer(v) || id < 0 || id > INT32_MAX) {
             free(p);
-            return engine_fail(err, ENGINE_BAD_PARAM, param, "'%s[%zu]' is not a token id: a frame takes one prompt, a string or a list of ids", param,
-                               i);
+            return engine_fail(
+                err, ENGINE_BAD_PARAM, param,
+                "'%s[%zu]' is not a token id: a frame takes one prompt, a string or a list of ids",
+                param, i);
         }
         p[i] = (int32_t)id;
     }
@@ -197,7 +213,8 @@ static bool encode_text(struct job *j, const json_t *text, struct engine_error *
     const struct tokenizer *t = engine_tokenizer(j->model->engine);
     int32_t *ids;
     size_t n;
-    if (!tokenizer_encode(t, json_string_value(text), json_string_length(text), true, &ids, &n, err)) {
+    if (!tokenizer_encode(t, json_string_value(text), json_string_length(text), true, &ids, &n,
+                          err)) {
         return false;
     }
     int32_t bos = tokenizer_bos(t);
@@ -217,8 +234,10 @@ static bool encode_text(struct job *j, const json_t *text, struct engine_error *
     return true;
 }
 
-/* The text of a message: a string, nothing, or a list of text parts. *joined is the caller's to free. */
-static bool content_text(const json_t *content, const char **text, size_t *len, char **joined, struct engine_error *err)
+/* The text of a message: a string, nothing, or a list of text parts. *joined is the caller's to
+ * free. */
+static bool content_text(const json_t *content, const char **text, size_t *len, char **joined,
+                         struct engine_error *err)
 {
     *joined = NULL;
     *text = json_is_string(content) ? json_string_value(content) : "";
@@ -235,7 +254,8 @@ static bool content_text(const json_t *content, const char **text, size_t *len, 
         if (!json_is_string(part)) {
             free(*joined);
             *joined = NULL;
-            return bad(err, "messages", "the model reads text only: a message has a part that is no text");
+            return bad(err, "messages",
+                       "the model reads text only: a message has a part that is no text");
         }
         char *p = realloc(*joined, n + json_string_length(part) + 1);
         if (!p) {
@@ -252,7 +272,8 @@ static bool content_text(const json_t *content, const char **text, size_t *len, 
     return true;
 }
 
-static bool read_messages(const json_t *messages, struct chat_message *m, char **joined, struct engine_error *err)
+static bool read_messages(const json_t *messages, struct chat_message *m, char **joined,
+                          struct engine_error *err)
 {
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const json_t *message = json_array_get(messages, i);
@@ -260,7 +281,8 @@ static bool read_messages(const json_t *messages, struct chat_message *m, char *
         if (!m[i].role) {
             return bad(err, "messages", "a message has no role");
         }
-        if (!content_text(json_object_get(message, "content"), &m[i].content, &m[i].content_len, &joined[i], err)) {
+        if (!content_text(json_object_get(message, "content"), &m[i].content, &m[i].content_len,
+                          &joined[i], err)) {
             return false;
         }
     }
@@ -280,7 +302,8 @@ static bool encode_messages(struct job *j, const json_t *messages, struct engine
         (void)engine_fail(err, ENGINE_NOMEM, "", "out of memory for the messages");
     } else {
         ok = read_messages(messages, m, joined, err) &&
-             chat_render(engine_tokenizer(j->model->engine), j->model->chat_template, m, n, &j->prompt, &j->n_prompt, err);
+             chat_render(engine_tokenizer(j->model->engine), j->model->chat_template, m, n,
+                         &j->prompt, &j->n_prompt, err);
     }
     for (size_t i = 0; joined && i < n; i++) {
         free(joined[i]);
@@ -297,7 +320,8 @@ static bool is_given(const json_t *v)
 
 static bool read_prompt(struct job *j, struct engine_error *err)
 {
-    const json_t *prompt = json_object_get(j->frame, "prompt"), *messages = json_object_get(j->frame, "messages");
+    const json_t *prompt = json_object_get(j->frame, "prompt"),
+                 *messages = json_object_get(j->frame, "messages");
     if (is_given(prompt) == is_given(messages)) {
         return bad(err, "prompt", "one of 'prompt' and 'messages' must be given");
     }
@@ -343,14 +367,16 @@ static bool add_turn_end(struct job *j, struct engine_error *err)
 
 static bool prepare(struct job *j, struct engine_error *err)
 {
-    if (!link_params_parse(json_object_get(j->frame, "params"), &j->params, err) || !read_prompt(j, err) || !add_turn_end(j, err)) {
+    if (!link_params_parse(json_object_get(j->frame, "params"), &j->params, err) ||
+        !read_prompt(j, err) || !add_turn_end(j, err)) {
         return false;
     }
     struct session_request r = link_params_request(&j->params, j->prompt, j->n_prompt);
     return session_check(j->model->engine, &r, err);
 }
 
-bool job_new(struct job **out, json_t *frame, const struct job_model *m, struct outbox *box, struct engine_error *err)
+bool job_new(struct job **out, json_t *frame, const struct job_model *m, struct outbox *box,
+             struct engine_error *err)
 {
     struct job *j = calloc(1, sizeof *j);
     if (!j) {
@@ -416,7 +442,9 @@ static json_t *ids_text(const struct tokenizer *t, const int32_t *ids, size_t n)
 static void send_echo(struct job *j)
 {
     json_t *prompt = json_object_get(j->frame, "prompt");
-    json_t *text = json_is_string(prompt) ? json_incref(prompt) : ids_text(engine_tokenizer(j->model->engine), j->prompt, j->n_prompt);
+    json_t *text = json_is_string(prompt)
+                       ? json_incref(prompt)
+                       : ids_text(engine_tokenizer(j->model->engine), j->prompt, j->n_prompt);
     for (uint32_t i = 0; i < (uint32_t)j->params.n; i++) {
         send_text(j, i, json_incref(text), NULL);
     }
@@ -430,7 +458,9 @@ bool job_start(struct job *j, struct engine_error *err)
     if (!session_start(j->model->engine, &r, on_event, j, &j->session, err)) {
         return false;
     }
-    send(j, json_pack("{s:s, s:I, s:I}", "op", "begin", "id", (json_int_t)j->id, "prompt_tokens", (json_int_t)j->n_prompt));
+    send(j,
+         json_pack("{s:s, s:I, s:I, s:s}", "op", "begin", "id", (json_int_t)j->id, "prompt_tokens",
+                   (json_int_t)j->n_prompt, "fingerprint", engine_fingerprint(j->model->engine)));
     if (j->params.echo) {
         send_echo(j);
     }
@@ -485,7 +515,8 @@ static void answer(struct outbox *out, int64_t id, json_t *frame, const struct j
         return;
     }
     struct engine_error err = {.code = ENGINE_OK};
-    (void)engine_fail(&err, ENGINE_BAD_PARAM, "text", "the answer is too long for a frame: send less at once");
+    (void)engine_fail(&err, ENGINE_BAD_PARAM, "text",
+                      "the answer is too long for a frame: send less at once");
     job_send_error(out, id, &err);
 }
 
@@ -496,15 +527,19 @@ void job_tokenize(const json_t *frame, const struct job_model *m, struct outbox 
     struct engine_error err = {.code = ENGINE_OK};
     int32_t *ids = NULL;
     size_t n = 0;
-    bool ok = json_is_string(text) ? tokenizer_encode(t, json_string_value(text), json_string_length(text), true, &ids, &n, &err)
-                                   : bad(&err, "text", "'text' must be a string");
+    bool ok = json_is_string(text)
+                  ? tokenizer_encode(t, json_string_value(text), json_string_length(text), true,
+                                     &ids, &n, &err)
+                  : bad(&err, "text", "'text' must be a string");
     if (!ok) {
         job_send_error(out, job_frame_id(frame), &err);
         return;
     }
     int64_t id = job_frame_id(frame);
     answer(out, id,
-           json_pack("{s:s, s:I, s:o, s:o}", "op", "tokens", "id", (json_int_t)id, "ids", ids_list(ids, n), "pieces", pieces_list(t, ids, n)), m);
+           json_pack("{s:s, s:I, s:o, s:o}", "op", "tokens", "id", (json_int_t)id, "ids",
+                     ids_list(ids, n), "pieces", pieces_list(t, ids, n)),
+           m);
     free(ids);
 }
 
@@ -516,14 +551,19 @@ void job_detokenize(const json_t *frame, const struct job_model *m, struct outbo
     struct engine_error err = {.code = ENGINE_OK};
     int32_t *ids = NULL;
     size_t n = 0;
-    bool ok = json_is_array(list) ? read_ids(list, "ids", &ids, &n, &err) : bad(&err, "ids", "'ids' must be a list of token ids");
+    bool ok = json_is_array(list) ? read_ids(list, "ids", &ids, &n, &err)
+                                  : bad(&err, "ids", "'ids' must be a list of token ids");
     for (size_t i = 0; ok && i < n; i++) {
         if (!tokenizer_spelling(t, ids[i])) {
-            ok = engine_fail(&err, ENGINE_BAD_PARAM, "ids", "token id %d is not in the vocabulary", ids[i]);
+            ok = engine_fail(&err, ENGINE_BAD_PARAM, "ids", "token id %d is not in the vocabulary",
+                             ids[i]);
         }
     }
     if (ok) {
-        answer(out, id, json_pack("{s:s, s:I, s:i, s:o}", "op", "text", "id", (json_int_t)id, "choice", 0, "text", ids_text(t, ids, n)), m);
+        answer(out, id,
+               json_pack("{s:s, s:I, s:i, s:o}", "op", "text", "id", (json_int_t)id, "choice", 0,
+                         "text", ids_text(t, ids, n)),
+               m);
     } else {
         job_send_error(out, id, &err);
     }
@@ -542,20 +582,24 @@ static int32_t find_special(const struct tokenizer *t, const char *spelling)
     return -1;
 }
 
-bool job_model_init(struct job_model *m, struct engine *e, const char *chat_template, struct engine_error *err)
+bool job_model_init(struct job_model *m, struct engine *e, const char *chat_template,
+                    struct engine_error *err)
 {
     const struct tokenizer *t = engine_tokenizer(e);
     bool has_markers = find_special(t, "<|im_start|>") >= 0 && find_special(t, "<|im_end|>") >= 0;
     const char *name = chat_template ? chat_template : has_markers ? "chatml" : "plain";
     if (strcmp(name, "chatml") == 0 && !has_markers) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "chat_template", "template 'chatml' needs a vocabulary with <|im_start|> and <|im_end|>");
+        return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
+                           "template 'chatml' needs a vocabulary with <|im_start|> and <|im_end|>");
     }
     for (size_t i = 0; chat_template_name(i); i++) {
         if (strcmp(chat_template_name(i), name) == 0) {
-            *m = (struct job_model){.engine = e, .chat_template = chat_template_name(i), .turn_end = -1};
+            *m = (struct job_model){
+                .engine = e, .chat_template = chat_template_name(i), .turn_end = -1};
             m->turn_end = strcmp(name, "chatml") == 0 ? find_special(t, "<|im_end|>") : -1;
             return true;
         }
     }
-    return engine_fail(err, ENGINE_BAD_PARAM, "chat_template", "there is no chat template '%s'", name);
+    return engine_fail(err, ENGINE_BAD_PARAM, "chat_template", "there is no chat template '%s'",
+                       name);
 }

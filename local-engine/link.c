@@ -1,5 +1,6 @@
-/* link.c - the reader keeps one buffer: frames that were given out lie before `at` and are dropped by the next feed, so that a frame
- * needs no copy. A length is refused as soon as its four bytes are there: no sender can make us wait for 4 GiB.
+/* link.c - the reader keeps one buffer: frames that were given out lie before `at` and are dropped
+ * by the next feed, so that a frame needs no copy. A length is refused as soon as its four bytes
+ * are there: no sender can make us wait for 4 GiB.
  */
 #include "link.h"
 
@@ -10,10 +11,30 @@
 enum { HEADER_BYTES = 4 };
 
 const char *const link_param_names[] = {
-    "temperature", "top_p", "top_k", "min_p", "typical_p", "seed", "stop", "stop_token_ids",
-    "max_tokens", "min_tokens", "ignore_eos", "n", "best_of", "presence_penalty",
-    "frequency_penalty", "repetition_penalty", "no_repeat_ngram_size", "logit_bias", "logprobs",
-    "top_logprobs", "penalty_scope", "logprobs_mode", "echo", NULL,
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "max_tokens",
+    "min_tokens",
+    "ignore_eos",
+    "n",
+    "best_of",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "penalty_scope",
+    "logprobs_mode",
+    "echo",
+    NULL,
 };
 
 void link_reader_init(struct link_reader *r)
@@ -29,7 +50,8 @@ void link_reader_release(struct link_reader *r)
     }
 }
 
-/* Drops what was given out. Only when that is at least half: each byte is then moved once at most. */
+/* Drops what was given out. Only when that is at least half: each byte is then moved once at most.
+ */
 static void compact(struct link_reader *r)
 {
     if (r->at < r->len - r->at) {

@@ -10,7 +10,7 @@
  *   {"op":"detokenize","id":9,"model","ids":[..]}              answered by one text frame and done
  * From the engine:
  *   {"op":"ready","engine":"1.0.0","models":[{"id","family","context","vocab","params","bytes","fingerprint"}],"refused":[{"id","error"}]}
- *   {"op":"begin","id":7,"prompt_tokens":5}
+ *   {"op":"begin","id":7,"prompt_tokens":5,"fingerprint":"..."}
  *   {"op":"text","id":7,"choice":0,"text":" once","tokens":[{"token","logprob","bytes":[..],"top":[{"token","logprob","bytes"}]}]}   tokens with logprobs only
  *   {"op":"finish","id":7,"choice":0,"reason":"stop"|"length","stop":"matched string"|null,"tokens":12}
  *   {"op":"tokens","id":8,"ids":[..],"pieces":[".."]}          of tokenize: without bos

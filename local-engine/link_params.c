@@ -1,4 +1,5 @@
-/* link_params.c - one table, a line for each parameter: its kind, its range, where its value goes. Lists and words have functions. */
+/* link_params.c - one table, a line for each parameter: its kind, its range, where its value goes.
+ * Lists and words have functions. */
 #include "link_params.h"
 #include "link.h"
 
@@ -131,8 +132,9 @@ static bool take_mode(const json_t *v, struct link_params *out, struct engine_er
 /* ---- the table */
 
 #define AT(field) offsetof(struct link_params, field)
-#define SAMPLING(field) (offsetof(struct link_params, sampling) + offsetof(struct sampler_config, field))
-#define INT_MAX_D 2147483647.0
+#define SAMPLING(field)                                                                            \
+    (offsetof(struct link_params, sampling) + offsetof(struct sampler_config, field))
+#define INT_MAX_D  2147483647.0
 #define NUMBER_MIN 5e-324 /* the least double: "above 0" */
 
 static const struct rule rules[] = {
@@ -175,7 +177,9 @@ static bool bad_range(const struct rule *r, const char *what, struct engine_erro
 {
     if (isinf(r->lo) || isinf(r->hi)) {
         return engine_fail(err, ENGINE_BAD_PARAM, r->name, "'%s' must be %s%s", r->name, what,
-                           isinf(r->lo) ? "" : r->lo < 0 ? ", -1 or more" : ", 0 or more");
+                           isinf(r->lo) ? ""
+                           : r->lo < 0  ? ", -1 or more"
+                                        : ", 0 or more");
     }
     if (r->lo == NUMBER_MIN) {
         return engine_fail(err, ENGINE_BAD_PARAM, r->name, "'%s' must be %s above 0 and at most %g",
@@ -235,8 +239,8 @@ static bool parse(const json_t *params, struct link_params *out, struct engine_e
         const char *name = json_object_iter_key(it);
         const struct rule *r = find_rule(name);
         if (!r) {
-            return engine_fail(err, ENGINE_BAD_PARAM, name,
-                               "the engine has no parameter '%.64s'", name);
+            return engine_fail(err, ENGINE_BAD_PARAM, name, "the engine has no parameter '%.64s'",
+                               name);
         }
         if (!json_is_null(json_object_iter_value(it)) &&
             !take_value(r, json_object_iter_value(it), out, err)) {

@@ -1,4 +1,5 @@
-/* outbox.c - one buffer; what was written is dropped when it is the larger part, so every byte is moved once at most. */
+/* outbox.c - one buffer; what was written is dropped when it is the larger part, so every byte is
+ * moved once at most. */
 #include "outbox.h"
 #include "link.h"
 

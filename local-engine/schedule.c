@@ -1,7 +1,9 @@
-/* schedule.c - one turn: read what has come, start what has room, one step of every engine, end what is done, write what is taken.
+/* schedule.c - one turn: read what has come, start what has room, one step of every engine, end
+ * what is done, write what is taken.
  *
- * While more than OUT_PAUSE bytes wait for the daemon no step is made, so a daemon that does not read costs a bounded buffer; it is
- * still read from, for a cancel may be what it wants to say, up to OUT_DEAF, which only answers without a session could reach.
+ * While more than OUT_PAUSE bytes wait for the daemon no step is made, so a daemon that does not
+ * read costs a bounded buffer; it is still read from, for a cancel may be what it wants to say, up
+ * to OUT_DEAF, which only answers without a session could reach.
  */
 #include "schedule.h"
 #include "job.h"
@@ -131,7 +133,8 @@ static struct served *find_model(struct schedule *s, const char *name)
 }
 
 /* Also reads what the fingerprint needs: later nothing can be opened. */
-static void load(struct schedule *s, struct served *m, const char *folder, const char *chat_template)
+static void load(struct schedule *s, struct served *m, const char *folder,
+                 const char *chat_template)
 {
     struct engine_options o = {.n_threads = s->n_threads};
     struct engine *e;
@@ -150,10 +153,12 @@ bool schedule_add_model(struct schedule *s, const char *spec, struct engine_erro
     static const char option[] = "?template=";
     const char *equals = strchr(spec, '=');
     if (!equals || equals == spec || !equals[1]) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': a model is given as NAME=FOLDER", spec);
+        return engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': a model is given as NAME=FOLDER",
+                           spec);
     }
     if (s->n_models == SCHEDULE_MODELS_MAX) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "model", "more than %d models: leave some out", SCHEDULE_MODELS_MAX);
+        return engine_fail(err, ENGINE_BAD_PARAM, "model", "more than %d models: leave some out",
+                           SCHEDULE_MODELS_MAX);
     }
     char *name = strndup(spec, (size_t)(equals - spec)), *folder = strdup(equals + 1);
     if (!name || !folder || find_model(s, name)) {
@@ -161,7 +166,8 @@ bool schedule_add_model(struct schedule *s, const char *spec, struct engine_erro
         free(name);
         free(folder);
         return is_memory ? engine_fail(err, ENGINE_NOMEM, "", "out of memory")
-                         : engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': there is a model of that name already", spec);
+                         : engine_fail(err, ENGINE_BAD_PARAM, "model",
+                                       "'%s': there is a model of that name already", spec);
     }
     struct served *m = &s->models[s->n_models++];
     m->name = name;
@@ -179,9 +185,12 @@ bool schedule_add_model(struct schedule *s, const char *spec, struct engine_erro
 static json_t *model_object(const struct served *m)
 {
     const struct model_shape *shape = engine_shape(m->model.engine);
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s}", "id", m->name, "family", shape->family, "context", (int)shape->context, "vocab",
-                     (int)shape->n_vocab, "params", (json_int_t)shape->n_params, "bytes", (json_int_t)engine_weight_bytes(m->model.engine), "dtype",
-                     shape->dtype, "template", m->model.chat_template, "fingerprint", engine_fingerprint(m->model.engine));
+    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s}", "id", m->name, "family",
+                     shape->family, "context", (int)shape->context, "vocab", (int)shape->n_vocab,
+                     "params", (json_int_t)shape->n_params, "bytes",
+                     (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
+                     "template", m->model.chat_template, "fingerprint",
+                     engine_fingerprint(m->model.engine));
 }
 
 static void say_ready(struct schedule *s)
@@ -193,10 +202,13 @@ static void say_ready(struct schedule *s)
         if (m->model.engine) {
             ok = json_array_append_new(models, model_object(m)) == 0;
         } else {
-            ok = json_array_append_new(refused, json_pack("{s:s, s:s}", "id", m->name, "error", m->err.text)) == 0;
+            ok = json_array_append_new(
+                     refused, json_pack("{s:s, s:s}", "id", m->name, "error", m->err.text)) == 0;
         }
     }
-    json_t *frame = ok ? json_pack("{s:s, s:s, s:O, s:O}", "op", "ready", "engine", ENGINE_VERSION, "models", models, "refused", refused) : NULL;
+    json_t *frame = ok ? json_pack("{s:s, s:s, s:O, s:O}", "op", "ready", "engine", ENGINE_VERSION,
+                                   "models", models, "refused", refused)
+                       : NULL;
     json_decref(models);
     json_decref(refused);
     if (!outbox_put(&s->out, frame)) {
@@ -212,7 +224,8 @@ static struct served *served_of(struct job *j)
     return (struct served *)((char *)(uintptr_t)j->model - offsetof(struct served, model));
 }
 
-static void refuse(struct schedule *s, int64_t id, enum engine_code code, const char *param, const char *text)
+static void refuse(struct schedule *s, int64_t id, enum engine_code code, const char *param,
+                   const char *text)
 {
     struct engine_error err = {.code = ENGINE_OK};
     (void)engine_fail(&err, code, param, "%s", text);
@@ -282,7 +295,8 @@ static bool on_frame(struct schedule *s, const char *p, size_t len, struct engin
     const char *op = json_string_value(json_object_get(frame, "op"));
     int64_t id = job_frame_id(frame);
     if (!op || id < 0) {
-        (void)engine_fail(err, ENGINE_IO, "", "a frame is not understood: %s", frame ? "it has no op or no id" : why.text);
+        (void)engine_fail(err, ENGINE_IO, "", "a frame is not understood: %s",
+                          frame ? "it has no op or no id" : why.text);
         json_decref(frame);
         return false;
     }
@@ -305,7 +319,8 @@ static bool take_frames(struct schedule *s, struct engine_error *err)
             return false;
         }
     }
-    return rc == 0 || engine_fail(err, ENGINE_IO, "", "a frame is longer than %u bytes", LINK_FRAME_MAX);
+    return rc == 0 ||
+           engine_fail(err, ENGINE_IO, "", "a frame is longer than %u bytes", LINK_FRAME_MAX);
 }
 
 static bool read_frames(struct schedule *s, struct engine_error *err)
@@ -410,5 +425,6 @@ bool schedule_run(struct schedule *s, struct engine_error *err)
             wait_for_daemon(s);
         }
     }
-    return s->is_closed || engine_fail(err, ENGINE_IO, "", "the daemon cannot be written to, or memory ran out");
+    return s->is_closed ||
+           engine_fail(err, ENGINE_IO, "", "the daemon cannot be written to, or memory ran out");
 }

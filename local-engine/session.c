@@ -1,8 +1,10 @@
-/* session.c - a token passes: sampler, end ids, text with stop strings, counts; each may end the choice, in this order.
+/* session.c - a token passes: sampler, end ids, text with stop strings, counts; each may end the
+ * choice, in this order.
  *
- * Tokens with log-probabilities are reported when their text is: a token that may still turn out to belong to a stop string waits with
- * its text. So each token is remembered with the place of its text in the decoded answer, and a decoder of our own measures that
- * place, because one token may end inside a character.
+ * Tokens with log-probabilities are reported when their text is: a token that may still turn out
+ * to belong to a stop string waits with its text. So each token is remembered with the place of
+ * its text in the decoded answer, and a decoder of our own measures that place, because one token
+ * may end inside a character.
  *
  * At temperature 0 all choices are equal: one is computed, and each of its events is sent n times.
  */
@@ -14,7 +16,8 @@
 
 /* ---- making and freeing */
 
-static bool choice_init(struct session *s, struct session_choice *c, const struct session_request *r, const struct model *m,
+static bool choice_init(struct session *s, struct session_choice *c,
+                        const struct session_request *r, const struct model *m,
                         struct engine_error *err)
 {
     size_t n_eos;
@@ -22,7 +25,8 @@ static bool choice_init(struct session *s, struct session_choice *c, const struc
     int32_t n_positions = (int32_t)((int64_t)s->n_prompt + s->n_tokens_max);
     c->matched_stop = -1;
     return kvcache_new(&c->cache, m, n_positions, err) &&
-           sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt, s->n_prompt, r->seed, c->stream, err) &&
+           sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt, s->n_prompt,
+                       r->seed, c->stream, err) &&
            stop_new(&c->stop, r->stops, r->n_stops, err);
 }
 
@@ -48,7 +52,8 @@ static bool has_no_text(const struct tokenizer *t, const int32_t *ids, size_t n)
     return true;
 }
 
-static bool choices_init(struct session *s, const struct session_request *r, const struct model *m, struct engine_error *err)
+static bool choices_init(struct session *s, const struct session_request *r, const struct model *m,
+                         struct engine_error *err)
 {
     s->choices = calloc(s->n_choices, sizeof *s->choices);
     s->prompt = malloc(r->n_prompt * sizeof *s->prompt);
@@ -65,8 +70,8 @@ static bool choices_init(struct session *s, const struct session_request *r, con
     return true;
 }
 
-bool session_new(struct session **out, const struct session_request *r, const struct model *m, const struct tokenizer *t,
-                 struct engine_error *err)
+bool session_new(struct session **out, const struct session_request *r, const struct model *m,
+                 const struct tokenizer *t, struct engine_error *err)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s) {
@@ -122,7 +127,8 @@ void session_fail(struct session *s, const struct engine_error *err)
 {
     if (!s->is_done) {
         s->is_done = true;
-        s->fn(&(struct session_event){.kind = SESSION_ERROR, .matched_stop = -1, .error = err}, s->ud);
+        s->fn(&(struct session_event){.kind = SESSION_ERROR, .matched_stop = -1, .error = err},
+              s->ud);
     }
 }
 
@@ -142,17 +148,25 @@ static void send(struct session *s, const struct session_choice *c, struct sessi
 
 static void fill_finish(const struct session_choice *c, struct session_event *ev)
 {
-    *ev = (struct session_event){
-        .kind = SESSION_FINISH, .finish = c->finish, .matched_stop = c->matched_stop, .n_generated = c->n_generated};
+    *ev = (struct session_event){.kind = SESSION_FINISH,
+                                 .finish = c->finish,
+                                 .matched_stop = c->matched_stop,
+                                 .n_generated = c->n_generated};
 }
 
 /* Text, and the tokens that are ready. */
-static void fill_text(const struct session *s, struct session_choice *c, const char *text, size_t len, struct session_event *ev)
+static void fill_text(const struct session *s, struct session_choice *c, const char *text,
+                      size_t len, struct session_event *ev)
 {
     for (size_t i = 0; i < c->n_ready; i++) {
         c->tokens[i].top = s->n_top ? c->tops + i * s->n_top : NULL;
     }
-    *ev = (struct session_event){.kind = SESSION_TEXT, .text = text, .len = len, .tokens = c->tokens, .n_tokens = c->n_ready, .matched_stop = -1};
+    *ev = (struct session_event){.kind = SESSION_TEXT,
+                                 .text = text,
+                                 .len = len,
+                                 .tokens = c->tokens,
+                                 .n_tokens = c->n_ready,
+                                 .matched_stop = -1};
 }
 
 static void forget_reported(const struct session *s, struct session_choice *c)
@@ -174,7 +188,8 @@ static void forget_reported(const struct session *s, struct session_choice *c)
 static bool gather(struct session_choice *c, const char *text, size_t len, struct engine_error *err)
 {
     if (len > c->text_cap - c->text_len) {
-        size_t cap = c->text_cap * 2 > c->text_len + len ? c->text_cap * 2 : c->text_len + len + 256;
+        size_t cap =
+            c->text_cap * 2 > c->text_len + len ? c->text_cap * 2 : c->text_len + len + 256;
         char *p = realloc(c->text, cap);
         if (!p) {
             return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the text of an answer");
@@ -189,7 +204,8 @@ static bool gather(struct session_choice *c, const char *text, size_t len, struc
     return true;
 }
 
-/* Marks tokens as ready: all whose text was released; at a cut those that begin before it; at any other end all. */
+/* Marks tokens as ready: all whose text was released; at a cut those that begin before it; at any
+ * other end all. */
 static void mark_ready(struct session_choice *c)
 {
     while (c->n_ready < c->n_tokens) {
@@ -205,7 +221,8 @@ static void mark_ready(struct session_choice *c)
     }
 }
 
-static bool release_text(struct session *s, struct session_choice *c, const char *text, size_t len, struct engine_error *err)
+static bool release_text(struct session *s, struct session_choice *c, const char *text, size_t len,
+                         struct engine_error *err)
 {
     c->n_released += len;
     mark_ready(c);
@@ -232,7 +249,8 @@ static double mean_logprob(const struct session_choice *c)
 /* Better first; the lower index at equal means. */
 static int compare(const void *a, const void *b)
 {
-    const struct session_choice *x = *(struct session_choice *const *)a, *y = *(struct session_choice *const *)b;
+    const struct session_choice *x = *(struct session_choice *const *)a,
+                                *y = *(struct session_choice *const *)b;
     double p = mean_logprob(x), q = mean_logprob(y);
     if (p != q) {
         return p > q ? -1 : 1;
@@ -260,7 +278,8 @@ static void send_best(struct session *s)
 
 /* ---- a token */
 
-static bool tokens_reserve(const struct session *s, struct session_choice *c, struct engine_error *err)
+static bool tokens_reserve(const struct session *s, struct session_choice *c,
+                           struct engine_error *err)
 {
     if (c->n_tokens < c->tokens_cap) {
         return true;
@@ -273,7 +292,8 @@ static bool tokens_reserve(const struct session *s, struct session_choice *c, st
     struct sampler_top *tops = realloc(c->tops, (cap * s->n_top + 1) * sizeof *tops);
     c->tops = tops ? tops : c->tops;
     if (!tokens || !spans || !tops) {
-        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the log-probabilities of an answer");
+        return engine_fail(err, ENGINE_NOMEM, "",
+                           "out of memory for the log-probabilities of an answer");
     }
     c->tokens_cap = cap;
     return true;
@@ -291,7 +311,8 @@ static size_t measure(struct utf8 *u, const char *bytes, size_t n)
     return len;
 }
 
-static bool record(struct session *s, struct session_choice *c, int32_t id, const float *logits, struct engine_error *err)
+static bool record(struct session *s, struct session_choice *c, int32_t id, const float *logits,
+                   struct engine_error *err)
 {
     if (!s->logprobs) {
         return true;
@@ -302,7 +323,8 @@ static bool record(struct session *s, struct session_choice *c, int32_t id, cons
     struct session_token *t = &c->tokens[c->n_tokens];
     t->id = id;
     t->is_first = s->follows_nothing && c->n_generated == 1;
-    sampler_logprobs(s->logprobs_processed ? c->sampler : NULL, logits, s->n_vocab, id, s->n_top, &t->logprob, c->tops + c->n_tokens * s->n_top);
+    sampler_logprobs(s->logprobs_processed ? c->sampler : NULL, logits, s->n_vocab, id, s->n_top,
+                     &t->logprob, c->tops + c->n_tokens * s->n_top);
     return true;
 }
 
@@ -353,7 +375,8 @@ static void finish(struct session *s, struct session_choice *c)
 }
 
 /* Ends c but for a stop string: what was held back is released, and may complete one after all. */
-static bool end_choice(struct session *s, struct session_choice *c, const char *word, struct engine_error *err)
+static bool end_choice(struct session *s, struct session_choice *c, const char *word,
+                       struct engine_error *err)
 {
     const char *text;
     size_t len;
@@ -371,12 +394,14 @@ static bool end_choice(struct session *s, struct session_choice *c, const char *
     return true;
 }
 
-static bool add_text(struct session *s, struct session_choice *c, int32_t id, struct engine_error *err)
+static bool add_text(struct session *s, struct session_choice *c, int32_t id,
+                     struct engine_error *err)
 {
     const char *text;
     size_t n, len;
     int matched;
-    const char *bytes = tokenizer_piece(s->tokenizer, id, s->follows_nothing && c->n_generated == 1, &n);
+    const char *bytes =
+        tokenizer_piece(s->tokenizer, id, s->follows_nothing && c->n_generated == 1, &n);
     bool may_match = c->n_generated > s->sampling.min_tokens;
     if (!stop_push(c->stop, bytes, n, may_match, &text, &len, &matched, err)) {
         return false;
@@ -392,7 +417,8 @@ static bool add_text(struct session *s, struct session_choice *c, int32_t id, st
     return release_text(s, c, text, len, err);
 }
 
-static bool take(struct session *s, struct session_choice *c, const float *logits, struct engine_error *err)
+static bool take(struct session *s, struct session_choice *c, const float *logits,
+                 struct engine_error *err)
 {
     int32_t id;
     if (!sampler_next(c->sampler, logits, NULL, &id, err)) {
@@ -415,7 +441,8 @@ static bool take(struct session *s, struct session_choice *c, const float *logit
         return true;
     }
     c->last = id;
-    /* n_tokens_max is what was asked for or what the context has room for, whichever is less: both end with "length". */
+    /* n_tokens_max is what was asked for or what the context has room for, whichever is less: both
+     * end with "length". */
     return c->n_generated < s->n_tokens_max || end_choice(s, c, "length", err);
 }
 

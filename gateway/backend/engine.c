@@ -191,17 +191,23 @@ static bool take_text(const json_t *o, unsigned choice, delta_fn *fn, void *ud)
     return ok;
 }
 
+/* In the first frame already: a stream's first chunk names the configuration. */
+static bool take_fingerprint(const json_t *o, delta_fn *fn, void *ud)
+{
+    struct delta meta = {
+        .kind = DELTA_META,
+        .meta = {.fingerprint = json_string_value(json_object_get(o, "fingerprint"))}};
+    return fn(&meta, ud);
+}
+
 static bool take_done(struct decoder *d, const json_t *o, delta_fn *fn, void *ud)
 {
     struct delta usage = {.kind = DELTA_USAGE, .usage = {.is_known = true}};
     usage.usage.prompt_tokens = backend_count(json_object_get(o, "prompt_tokens"));
     usage.usage.completion_tokens = backend_count(json_object_get(o, "completion_tokens"));
-    struct delta meta = {
-        .kind = DELTA_META,
-        .meta = {.fingerprint = json_string_value(json_object_get(o, "fingerprint"))}};
     struct delta end = {.kind = DELTA_END};
     d->is_ended = true;
-    return fn(&usage, ud) && fn(&meta, ud) && fn(&end, ud);
+    return fn(&usage, ud) && take_fingerprint(o, fn, ud) && fn(&end, ud);
 }
 
 static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *ud,
@@ -228,6 +234,9 @@ static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *u
                                       "the local engine could not go on")
                         : fn(&x, ud);
     }
+    if (strcmp(op, "begin") == 0) {
+        return take_fingerprint(o, fn, ud);
+    }
     if (strcmp(op, "done") == 0) {
         return take_done(d, o, fn, ud);
     }
@@ -235,7 +244,7 @@ static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *u
         return failure_from_engine_words(f, word_of(o, "code"), word_of(o, "param"),
                                          word_of(o, "text"));
     }
-    return true; /* begin, and what later engines may add */
+    return true; /* what later engines may add */
 }
 
 static bool engine_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,

@@ -1,12 +1,15 @@
 /* config.c - how a configuration comes to be.
  *
- * The table below is the only place of defaults: it is printed as the commented example and that text is parsed like any file, so the
- * example cannot be wrong. Each file is read in two passes: yaml_lines finds where each key is and refuses what YAML can do and a
- * configuration must not; libcyaml fills a fresh struct by the schema. Then each key that the file holds moves its value over into the
- * result. What was made from all files is checked once, at the end, with the last file that set a key to blame.
+ * The table below is the only place of defaults: it is printed as the commented example and that
+ * text is parsed like any file, so the example cannot be wrong. Each file is read in two passes:
+ * yaml_lines finds where each key is and refuses what YAML can do and a configuration must not;
+ * libcyaml fills a fresh struct by the schema. Then each key that the file holds moves its value
+ * over into the result. What was made from all files is checked once, at the end, with the last
+ * file that set a key to blame.
  *
- * libcyaml tells why it refused only through its log: a first line with the reason and a backtrace of fields, innermost first.
- * It allocates with realloc and free (cyaml_mem), so its strings may be replaced by ours.
+ * libcyaml tells why it refused only through its log: a first line with the reason and a backtrace
+ * of fields, innermost first. It allocates with realloc and free (cyaml_mem), so its strings may be
+ * replaced by ours.
  */
 #include "config.h"
 
@@ -27,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_BYTES_MAX 4095
+#define PATH_BYTES_MAX  4095
 #define VALUE_BYTES_MAX 4095 /* any string; what is right for each is checked later */
 
 /* ---- the keys: default, bounds of numbers, documentation. Same order as `fields`. */
@@ -41,48 +44,62 @@ static const struct key keys[] = {
     {"listen", "\"127.0.0.1:4117\"", 0, 0,
      "Where clients connect: numeric address and port, IPv6 as \"[::1]:4117\"; \"\" for no TCP.\n"
      "There is no authentication by default: keep it on the loopback, or put a proxy in front."},
-    {"socket", "null", 0, 0, "A unix socket to listen on as well, such as /run/isotherm/isotherm.sock; null for none."},
+    {"socket", "null", 0, 0,
+     "A unix socket to listen on as well, such as /run/isotherm/isotherm.sock; null for none."},
     {"threads", "0", 0, 64, "Event loops, 0 to 64; 0 is one a core, at most 4."},
-    {"log_level", "info", 0, 0, "What is logged to standard error: error, warning, info or debug. Prompts, answers\n"
+    {"log_level", "info", 0, 0,
+     "What is logged to standard error: error, warning, info or debug. Prompts, answers\n"
      "and keys never are."},
-    {"catalog_path", "null", 0, 0, "The catalog of what providers accept; null for the catalog.db beside the program."},
+    {"catalog_path", "null", 0, 0,
+     "The catalog of what providers accept; null for the catalog.db beside the program."},
     {"catalog_pin", "0", 0, INT64_MAX, "The version of the catalog to plan with; 0 is the newest."},
     {"records_path", "null", 0, 0,
      "The database of fingerprints, one record for each response. null: records.db in\n"
-     "$STATE_DIRECTORY (set by systemd), else in $XDG_STATE_HOME/isotherm, else in $HOME/.local/state/isotherm."},
+     "$STATE_DIRECTORY (set by systemd), else in $XDG_STATE_HOME/isotherm, else in "
+     "$HOME/.local/state/isotherm."},
     {"records_on_failure", "refuse", 0, 0,
-     "When a record cannot be written (disk full): refuse answers 500, flag lets the answer go out and counts it."},
-    {"engine_program", "null", 0, 0, "The local engine; null for the isotherm-engine beside the program."},
+     "When a record cannot be written (disk full): refuse answers 500, flag lets the answer go out "
+     "and counts it."},
+    {"engine_program", "null", 0, 0,
+     "The local engine; null for the isotherm-engine beside the program."},
     {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core."},
     {"on_out_of_range", "clamp", 0, 0,
-     "A value outside the provider's range: clamp sends the nearest allowed one, reject answers 400,\n"
+     "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
+     "400,\n"
      "local lets the fallback answer. A request can say otherwise."},
     {"on_unsupported", "local", 0, 0,
      "A parameter the provider does not have: local lets the fallback answer, drop leaves it out,\n"
      "reject answers 400. Whatever is changed is reported with the answer."},
     {"fallback", "local", 0, 0, "Who answers then: local, local/NAME or PROVIDER/MODEL."},
-    {"body_bytes_max", "16777216", 1024, 268435456, "The largest request body, 1024 to 268435456 bytes; larger ones get 413."},
-    {"in_flight_max", "1024", 1, 65536, "Requests at once, 1 to 65536; the next one gets 503 with retry-after."},
+    {"body_bytes_max", "16777216", 1024, 268435456,
+     "The largest request body, 1024 to 268435456 bytes; larger ones get 413."},
+    {"in_flight_max", "1024", 1, 65536,
+     "Requests at once, 1 to 65536; the next one gets 503 with retry-after."},
     {"connect_ms", "10000", 1, 600000, "Milliseconds to connect to a provider, 1 to 600000."},
     {"first_byte_ms", "600000", 1, 3600000,
-     "Milliseconds until the first byte of its answer, 1 to 3600000. An answer that is not streamed is\n"
+     "Milliseconds until the first byte of its answer, 1 to 3600000. An answer that is not "
+     "streamed is\n"
      "whole by then, so this is the time for all of it."},
     {"idle_ms", "120000", 1, 3600000, "Milliseconds of silence within an answer, 1 to 3600000."},
-    {"keepalive_ms", "15000", 0, 3600000, "Milliseconds after which a silent stream sends a comment to its client, 0 to 3600000;\n"
+    {"keepalive_ms", "15000", 0, 3600000,
+     "Milliseconds after which a silent stream sends a comment to its client, 0 to 3600000;\n"
      "0 for never."},
     {"providers", "[]", 0, 0,
      "Providers, called by PROVIDER/MODEL:\n"
      "  - name: openai              # the part before the slash\n"
      "    catalog: openai           # whose entries in the catalog hold; null for the name\n"
-     "    base_url: null            # null for the catalog's; any OpenAI-compatible server otherwise\n"
-     "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the key\n"
+     "    base_url: null            # null for the catalog's; any OpenAI-compatible server "
+     "otherwise\n"
+     "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the "
+     "key\n"
      "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too"},
     {"aliases", "[]", 0, 0,
      "Names of your own for models:\n"
      "  - name: fast\n"
      "    target: openai/gpt-4o-mini   # local, local/NAME or PROVIDER/MODEL"},
     {"models", "[]", 0, 0,
-     "Models of the local engine, called by local/NAME; the first is also `local`. Without any there is\n"
+     "Models of the local engine, called by local/NAME; the first is also `local`. Without any "
+     "there is\n"
      "the small one that comes with the program:\n"
      "  - name: tales\n"
      "    path: /var/lib/isotherm/models/tales.gguf   # a folder or a .gguf file"},
@@ -91,13 +108,21 @@ static const struct key keys[] = {
 
 /* ---- the schema */
 
-#define OPTIONAL_STRING(s, m) CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER_NULL_STR | CYAML_FLAG_OPTIONAL, struct s, m, 0, VALUE_BYTES_MAX)
-#define STRING(s, m) CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct s, m, 0, VALUE_BYTES_MAX)
-#define NEEDED_STRING(s, m) CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER, struct s, m, 0, VALUE_BYTES_MAX)
+#define OPTIONAL_STRING(s, m)                                                                      \
+    CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER_NULL_STR | CYAML_FLAG_OPTIONAL, struct s, m, 0,  \
+                           VALUE_BYTES_MAX)
+#define STRING(s, m)                                                                               \
+    CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct s, m, 0,           \
+                           VALUE_BYTES_MAX)
+#define NEEDED_STRING(s, m)                                                                        \
+    CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER, struct s, m, 0, VALUE_BYTES_MAX)
 #define NUMBER(m) CYAML_FIELD_UINT(#m, CYAML_FLAG_OPTIONAL, struct config, m)
-#define LIST(s, m, entry, max) CYAML_FIELD_SEQUENCE_COUNT(#m, CYAML_FLAG_POINTER_NULL_STR | CYAML_FLAG_OPTIONAL, struct s, m, n_##m, entry, 0, max)
+#define LIST(s, m, entry, max)                                                                     \
+    CYAML_FIELD_SEQUENCE_COUNT(#m, CYAML_FLAG_POINTER_NULL_STR | CYAML_FLAG_OPTIONAL, struct s, m, \
+                               n_##m, entry, 0, max)
 
-static const cyaml_schema_value_t model_id_value = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, VALUE_BYTES_MAX)};
+static const cyaml_schema_value_t model_id_value = {
+    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, VALUE_BYTES_MAX)};
 static const cyaml_schema_field_t provider_fields[] = {
     NEEDED_STRING(config_provider, name),
     OPTIONAL_STRING(config_provider, catalog),
@@ -106,12 +131,16 @@ static const cyaml_schema_field_t provider_fields[] = {
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
     CYAML_FIELD_END,
 };
-static const cyaml_schema_value_t provider_value = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_provider, provider_fields)};
+static const cyaml_schema_value_t provider_value = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_provider, provider_fields)};
 static const cyaml_schema_field_t alias_fields[] = {
     NEEDED_STRING(config_alias, name), NEEDED_STRING(config_alias, target), CYAML_FIELD_END};
-static const cyaml_schema_value_t alias_value = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
-static const cyaml_schema_field_t model_fields[] = {NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path), CYAML_FIELD_END};
-static const cyaml_schema_value_t model_value = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
+static const cyaml_schema_value_t alias_value = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
+static const cyaml_schema_field_t model_fields[] = {
+    NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path), CYAML_FIELD_END};
+static const cyaml_schema_value_t model_value = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
 static const cyaml_schema_field_t fields[] = {
     STRING(config, listen),
@@ -138,8 +167,10 @@ static const cyaml_schema_field_t fields[] = {
     LIST(config, models, &model_value, CONFIG_MODELS_MAX),
     CYAML_FIELD_END,
 };
-static_assert(sizeof fields / sizeof *fields == N_KEYS + 1, "one line in `keys` for each of `fields`");
-static const cyaml_schema_value_t config_value = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct config, fields)};
+static_assert(sizeof fields / sizeof *fields == N_KEYS + 1,
+              "one line in `keys` for each of `fields`");
+static const cyaml_schema_value_t config_value = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct config, fields)};
 
 /* ---- libcyaml's log -> one line */
 
@@ -147,7 +178,8 @@ struct refusal {
     char reason[256];
     char path[YAML_LINES_PATH];
     unsigned n_places; /* lines of the backtrace so far */
-    bool is_too_many;  /* the innermost place is the entry before the one too many: not of interest */
+    bool
+        is_too_many; /* the innermost place is the entry before the one too many: not of interest */
 };
 
 /* Puts `part` before the path: the backtrace goes outwards. */
@@ -196,7 +228,8 @@ static const cyaml_schema_field_t *fields_at(const char *path)
         while (level->key && (strlen(level->key) != n || strncmp(level->key, path, n) != 0)) {
             level++;
         }
-        if (!level->key || level->value.type != CYAML_SEQUENCE || level->value.sequence.entry->type != CYAML_MAPPING) {
+        if (!level->key || level->value.type != CYAML_SEQUENCE ||
+            level->value.sequence.entry->type != CYAML_MAPPING) {
             return NULL;
         }
         level = level->value.sequence.entry->mapping.fields;
@@ -207,7 +240,8 @@ static const cyaml_schema_field_t *fields_at(const char *path)
     return level;
 }
 
-static bool fail_unknown_key(const struct config_places *pl, const char *parent, const char *key, struct config_error *err)
+static bool fail_unknown_key(const struct config_places *pl, const char *parent, const char *key,
+                             struct config_error *err)
 {
     char known[300] = "", path[YAML_LINES_PATH];
     for (const cyaml_schema_field_t *f = fields_at(parent); f && f->key; f++) {
@@ -230,7 +264,8 @@ static const char *kind_name(const char *cyaml_type)
 }
 
 /* Errors are told of a file that is not among the places yet: it is the only place here. */
-static bool refusal_fail(const struct config_file *file, const struct refusal *r, cyaml_err_t code, struct config_error *err)
+static bool refusal_fail(const struct config_file *file, const struct refusal *r, cyaml_err_t code,
+                         struct config_error *err)
 {
     struct config_places *pl = calloc(1, sizeof *pl);
     if (!pl) {
@@ -244,12 +279,15 @@ static bool refusal_fail(const struct config_file *file, const struct refusal *r
     } else if (strncmp(why, "Missing required mapping field: ", 32) == 0) {
         /* The innermost place is the last key of the mapping that lacks one. */
         const char *dot = strrchr(path, '.');
-        (void)snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);
+        (void)snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : (int)strlen(path),
+                       path);
         (void)config_fail_at(pl, err, parent, "key '%s' is missing, add it", why + 32);
     } else if (strncmp(why, "Expecting ", 10) == 0 && (p = strstr(why, "got event: "))) {
-        (void)config_fail_at(pl, err, path, "%s expected, this is %s", kind_name(why + 10), kind_name(p + 11));
+        (void)config_fail_at(pl, err, path, "%s expected, this is %s", kind_name(why + 10),
+                             kind_name(p + 11));
     } else if (r->is_too_many) {
-        (void)config_fail_at(pl, err, path, "too many entries, at most %u expected", (unsigned)strtoul(why + 19, NULL, 10));
+        (void)config_fail_at(pl, err, path, "too many entries, at most %u expected",
+                             (unsigned)strtoul(why + 19, NULL, 10));
     } else if (strncmp(why, "STRING length > ", 16) == 0) {
         (void)config_fail_at(pl, err, path, "too long, at most %d bytes expected", VALUE_BYTES_MAX);
     } else if (*path) {
@@ -284,9 +322,13 @@ static bool check_numbers(const struct config_file *f, struct config_error *err)
         size_t n = strspn(s, "0123456789");
         bool is_number = n > 0 && n <= 19 && !s[n] && !(s[0] == '0' && n > 1);
         unsigned long long v = is_number ? strtoull(s, NULL, 10) : 0;
-        if (!is_number || v < (unsigned long long)keys[i].lowest || v > (unsigned long long)keys[i].highest) {
-            return config_fail(err, "%.100s:%u: %s: '%.40s' is not allowed, a whole number from %" PRId64 " to %" PRId64 " expected", f->name,
-                               yaml_lines_find(f->lines, keys[i].name), keys[i].name, s, keys[i].lowest, keys[i].highest);
+        if (!is_number || v < (unsigned long long)keys[i].lowest ||
+            v > (unsigned long long)keys[i].highest) {
+            return config_fail(err,
+                               "%.100s:%u: %s: '%.40s' is not allowed, a whole number from %" PRId64
+                               " to %" PRId64 " expected",
+                               f->name, yaml_lines_find(f->lines, keys[i].name), keys[i].name, s,
+                               keys[i].lowest, keys[i].highest);
         }
     }
     return true;
@@ -321,7 +363,8 @@ static void move_values(struct config *to, struct config *from, const struct yam
 }
 
 /* `place` is taken over into pl when the text holds a key. */
-static bool apply_text(struct config *c, struct config_places *pl, const char *name, const char *text, size_t len, struct config_error *err)
+static bool apply_text(struct config *c, struct config_places *pl, const char *name,
+                       const char *text, size_t len, struct config_error *err)
 {
     struct yaml_lines_error at = {0};
     struct config_file file = {0};
@@ -335,7 +378,8 @@ static bool apply_text(struct config *c, struct config_places *pl, const char *n
     if (ok && yaml_lines_count(file.lines)) {
         struct refusal r = {0};
         cyaml_config_t k = loader(&r);
-        cyaml_err_t code = cyaml_load_data((const uint8_t *)text, len, &k, &config_value, (cyaml_data_t **)&fresh, NULL);
+        cyaml_err_t code = cyaml_load_data((const uint8_t *)text, len, &k, &config_value,
+                                           (cyaml_data_t **)&fresh, NULL);
         ok = code == CYAML_OK || refusal_fail(&file, &r, code, err);
     }
     if (!ok) {
@@ -381,7 +425,8 @@ static const char *read_regular(const char *path, char *out, size_t cap, size_t 
     return why;
 }
 
-static bool apply_file(struct config *c, struct config_places *pl, const char *path, struct config_error *err)
+static bool apply_file(struct config *c, struct config_places *pl, const char *path,
+                       struct config_error *err)
 {
     size_t len;
     char *text = malloc(CONFIG_BYTES_MAX + 1);
@@ -391,7 +436,8 @@ static bool apply_file(struct config *c, struct config_places *pl, const char *p
     const char *why = read_regular(path, text, CONFIG_BYTES_MAX + 1, &len);
     bool ok = !why || config_fail(err, "%.200s: cannot be read: %s, name a YAML file", path, why);
     ok = ok && (len <= CONFIG_BYTES_MAX ||
-                config_fail(err, "%.200s: is larger than %u bytes, name a configuration", path, CONFIG_BYTES_MAX));
+                config_fail(err, "%.200s: is larger than %u bytes, name a configuration", path,
+                            CONFIG_BYTES_MAX));
     ok = ok && apply_text(c, pl, path, text, len, err);
     free(text);
     return ok;
@@ -407,10 +453,12 @@ static int is_dropin(const struct dirent *d)
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name); /* not alphasort: the order must not hang on the locale */
+    return strcmp((*a)->d_name,
+                  (*b)->d_name); /* not alphasort: the order must not hang on the locale */
 }
 
-static bool apply_dropins(struct config *c, struct config_places *pl, const char *path, struct config_error *err)
+static bool apply_dropins(struct config *c, struct config_places *pl, const char *path,
+                          struct config_error *err)
 {
     char dir[PATH_BYTES_MAX + 1], file[PATH_BYTES_MAX + 1];
     const char *slash = strrchr(path, '/');
@@ -421,12 +469,15 @@ static bool apply_dropins(struct config *c, struct config_places *pl, const char
     struct dirent **list = NULL;
     int n_list = scandir(dir, &list, is_dropin, by_name);
     if (n_list < 0) {
-        return errno == ENOENT || config_fail(err, "%.200s: cannot be read: %s", dir, strerror(errno));
+        return errno == ENOENT ||
+               config_fail(err, "%.200s: cannot be read: %s", dir, strerror(errno));
     }
-    bool ok = n_list <= CONFIG_DROPINS_MAX || config_fail(err, "%.200s: more than %d files, join some", dir, CONFIG_DROPINS_MAX);
+    bool ok = n_list <= CONFIG_DROPINS_MAX ||
+              config_fail(err, "%.200s: more than %d files, join some", dir, CONFIG_DROPINS_MAX);
     for (int i = 0; i < n_list; i++) {
         n = snprintf(file, sizeof file, "%s/%s", dir, list[i]->d_name);
-        ok = ok && ((n > 0 && (size_t)n < sizeof file) || config_fail(err, "%.200s: the path is too long", dir));
+        ok = ok && ((n > 0 && (size_t)n < sizeof file) ||
+                    config_fail(err, "%.200s: the path is too long", dir));
         ok = ok && apply_file(c, pl, file, err);
         free(list[i]);
     }
@@ -438,12 +489,16 @@ static bool apply_dropins(struct config *c, struct config_places *pl, const char
 
 bool config_write_default(struct buf *b)
 {
-    bool ok = buf_puts(b, "# isotherm.yaml - configuration of isothermd: every key with its default.\n"
-                          "#\n"
-                          "# A key that is left out has its default. Files in conf.d/*.yaml beside this one are read after it,\n"
-                          "# in the order of their names; a key in a later file replaces the earlier one, lists as a whole.\n"
-                          "# Check with `isothermd --check-config`; SIGHUP reloads, and a bad file changes nothing. API keys are\n"
-                          "# never in here.\n");
+    bool ok =
+        buf_puts(b, "# isotherm.yaml - configuration of isothermd: every key with its default.\n"
+                    "#\n"
+                    "# A key that is left out has its default. Files in conf.d/*.yaml beside this "
+                    "one are read after it,\n"
+                    "# in the order of their names; a key in a later file replaces the earlier "
+                    "one, lists as a whole.\n"
+                    "# Check with `isothermd --check-config`; SIGHUP reloads, and a bad file "
+                    "changes nothing. API keys are\n"
+                    "# never in here.\n");
     for (size_t i = 0; ok && i < N_KEYS; i++) {
         ok = buf_puts(b, "\n");
         for (const char *p = keys[i].doc; ok && *p;) {
@@ -479,7 +534,8 @@ static bool normalise(struct config *c, struct config_error *err)
         if (!p->catalog && !(p->catalog = strdup(p->name))) {
             return config_fail(err, "out of memory");
         }
-        for (size_t n = p->base_url ? strlen(p->base_url) : 0; n && p->base_url[n - 1] == '/'; n--) {
+        for (size_t n = p->base_url ? strlen(p->base_url) : 0; n && p->base_url[n - 1] == '/';
+             n--) {
             p->base_url[n - 1] = '\0';
         }
     }

@@ -1,13 +1,15 @@
-/* config.h - the configuration file: parsed whole into a fresh struct, checked whole, then used. Immutable and counted.
+/* config.h - the configuration file: parsed whole into a fresh struct, checked whole, then used.
+ * Immutable and counted.
  *
- * YAML, read with libcyaml's schema: unknown keys, wrong types and out-of-range values are refused with file, line and key.
- * Secrets are never in it: `api_key` names an environment variable (or, under systemd, a file of $CREDENTIALS_DIRECTORY).
- * A default is written once, in the table that config_write_default() prints as the commented example (config/isotherm.yaml).
+ * YAML, read with libcyaml's schema: unknown keys, wrong types and out-of-range values are refused
+ * with file, line and key. Secrets are never in it: `api_key` names an environment variable (or,
+ * under systemd, a file of $CREDENTIALS_DIRECTORY). A default is written once, in the table that
+ * config_write_default() prints as the commented example (config/isotherm.yaml).
  *
- * The keys of the file are the names of the fields of struct config, at the top level; `providers`, `aliases` and `models` are lists of
- * mappings with the fields of their structs. `null` is none, where there is such a
- * thing, also over an earlier file. Anchors, aliases, tags and keys given twice are
- * refused. A file is a regular file of at most CONFIG_BYTES_MAX.
+ * The keys of the file are the names of the fields of struct config, at the top level; `providers`,
+ * `aliases` and `models` are lists of mappings with the fields of their structs. `null` is none,
+ * where there is such a thing, also over an earlier file. Anchors, aliases, tags and keys given
+ * twice are refused. A file is a regular file of at most CONFIG_BYTES_MAX.
  */
 #ifndef ISOTHERM_CONFIG_H
 #define ISOTHERM_CONFIG_H
@@ -16,55 +18,70 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONFIG_BYTES_MAX (1u << 20)   /* some thousand times a large configuration */
-#define CONFIG_DROPINS_MAX 256        /* files in conf.d */
-#define CONFIG_PROVIDERS_MAX 256
+#define CONFIG_BYTES_MAX           (1u << 20) /* some thousand times a large configuration */
+#define CONFIG_DROPINS_MAX         256        /* files in conf.d */
+#define CONFIG_PROVIDERS_MAX       256
 #define CONFIG_PROVIDER_MODELS_MAX 1024
-#define CONFIG_ALIASES_MAX 1024
-#define CONFIG_MODELS_MAX 64
-#define CONFIG_KEY_BYTES_MAX 4096     /* one API key */
+#define CONFIG_ALIASES_MAX         1024
+#define CONFIG_MODELS_MAX          64
+#define CONFIG_KEY_BYTES_MAX       4096 /* one API key */
 
-struct config_error { char text[512]; }; /* "isotherm.yaml:12: providers[0].base_url: ... , what would be right" */
+struct config_error {
+    char text[512];
+}; /* "isotherm.yaml:12: providers[0].base_url: ... , what would be right" */
 
 struct config_provider {
-    char *name;      /* the part before the slash in a model's name */
-    char *catalog;   /* whose claims hold: provider id in the catalog; default: the name */
-    char *base_url;  /* http or https, no slash at its end; NULL: the catalog's */
-    char *api_key;   /* name of an environment variable or credential, NULL: the catalog's key_env */
-    char **models;   /* models to list in GET /v1/models; any other name is passed on too */
+    char *name;     /* the part before the slash in a model's name */
+    char *catalog;  /* whose claims hold: provider id in the catalog; default: the name */
+    char *base_url; /* http or https, no slash at its end; NULL: the catalog's */
+    char *api_key;  /* name of an environment variable or credential, NULL: the catalog's key_env */
+    char **models;  /* models to list in GET /v1/models; any other name is passed on too */
     unsigned n_models;
 };
-struct config_alias { char *name, *target; };
-struct config_model { char *name, *path; }; /* local models: local/<name>; the first is `local` */
+struct config_alias {
+    char *name, *target;
+};
+struct config_model {
+    char *name, *path;
+}; /* local models: local/<name>; the first is `local` */
 
 struct config {
-    char *listen;            /* "127.0.0.1:4117"; "" : no TCP */
-    char *socket;            /* unix socket path, NULL: none */
-    unsigned threads;        /* event loops; 0: one a core, at most 4 */
-    char *log_level;         /* error warning info debug */
-    char *catalog_path;      /* NULL: beside the program */
-    int64_t catalog_pin;     /* 0: newest */
-    char *records_path;      /* NULL: see config_records_path() */
-    char *records_on_failure;/* "refuse": 500 when a record cannot be written; "flag": the answer goes out and is counted */
-    char *engine_program;    /* NULL: beside the program */
+    char *listen;        /* "127.0.0.1:4117"; "" : no TCP */
+    char *socket;        /* unix socket path, NULL: none */
+    unsigned threads;    /* event loops; 0: one a core, at most 4 */
+    char *log_level;     /* error warning info debug */
+    char *catalog_path;  /* NULL: beside the program */
+    int64_t catalog_pin; /* 0: newest */
+    char *records_path;  /* NULL: see config_records_path() */
+    /* "refuse": 500 when a record cannot be written; "flag": the answer goes out and is counted */
+    char *records_on_failure;
+    char *engine_program; /* NULL: beside the program */
     unsigned engine_threads;
     char *on_out_of_range, *on_unsupported; /* default policy, words of the contract */
-    char *fallback;          /* model name of the fallback target: "local" */
-    unsigned body_bytes_max, in_flight_max, connect_ms, first_byte_ms, idle_ms, keepalive_ms; /* 1 s = 1000; defaults in config.c */
-    struct config_provider *providers; unsigned n_providers;
-    struct config_alias *aliases; unsigned n_aliases;
-    struct config_model *models; unsigned n_models;   /* empty: the embedded default model only */
+    char *fallback;                         /* model name of the fallback target: "local" */
+    unsigned body_bytes_max, in_flight_max, connect_ms, first_byte_ms, idle_ms,
+        keepalive_ms; /* 1 s = 1000; defaults in config.c */
+    struct config_provider *providers;
+    unsigned n_providers;
+    struct config_alias *aliases;
+    unsigned n_aliases;
+    struct config_model *models;
+    unsigned n_models; /* empty: the embedded default model only */
 };
 
-/* path NULL: the defaults alone. conf.d/ (a folder named conf.d beside the file): every *.yaml in it, in name order; its keys replace those of the file
- * (lists whole). *out is yours: config_free. */
-bool config_load(struct config **out, const char *path, struct config_error *err) __attribute__((warn_unused_result));
+/* path NULL: the defaults alone. conf.d/ (a folder named conf.d beside the file): every *.yaml in
+ * it, in name order; its keys replace those of the file (lists whole). *out is yours: config_free.
+ * */
+bool config_load(struct config **out, const char *path, struct config_error *err)
+    __attribute__((warn_unused_result));
 void config_free(struct config *c);
-/* Where the records are: records_path, else records.db in the state folder (paths.h). c NULL: as with the defaults. false: longer than cap. */
+/* Where the records are: records_path, else records.db in the state folder (paths.h). c NULL: as
+ * with the defaults. false: longer than cap. */
 bool config_records_path(const struct config *c, char *out, size_t cap);
 /* The commented example with every key and its default. false: the buffer's limit or memory. */
 bool config_write_default(struct buf *b);
-/* The value behind an `api_key` name: environment, else $CREDENTIALS_DIRECTORY/NAME (at most 4 KB, trailing newline cut). false: not set. */
+/* The value behind an `api_key` name: environment, else $CREDENTIALS_DIRECTORY/NAME (at most 4 KB,
+ * trailing newline cut). false: not set. */
 bool config_key(const char *name, char *out, size_t cap);
 
 #endif

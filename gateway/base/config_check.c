@@ -1,7 +1,8 @@
-/* config_check.c - one function for each kind of value; the walk over the configuration is at the end.
+/* config_check.c - one function for each kind of value; the walk over the configuration is at the
+ * end.
  *
- * A check returns NULL or what would be right; the caller adds file, line and key. The value of `api_key` is never repeated in a message:
- * the usual mistake is to write the key itself there.
+ * A check returns NULL or what would be right; the caller adds file, line and key. The value of
+ * `api_key` is never repeated in a message: the usual mistake is to write the key itself there.
  */
 #include "config_check.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_MAX_BYTES 64
+#define NAME_MAX_BYTES  64
 #define SOCKET_PATH_MAX 107 /* sun_path of Linux, less its NUL */
 
 struct check {
@@ -22,7 +23,8 @@ struct check {
     struct config_error *err;
 };
 
-/* One line, whatever the file held: control bytes of a quoted value must not reach a terminal or a log. */
+/* One line, whatever the file held: control bytes of a quoted value must not reach a terminal or a
+ * log. */
 static void clean_line(char *s)
 {
     for (; *s; s++) {
@@ -57,7 +59,8 @@ static const struct config_file *file_of(const struct config_places *pl, const c
     return NULL;
 }
 
-bool config_fail_at(const struct config_places *pl, struct config_error *err, const char *path, const char *fmt, ...)
+bool config_fail_at(const struct config_places *pl, struct config_error *err, const char *path,
+                    const char *fmt, ...)
 {
     char text[320];
     va_list ap;
@@ -68,7 +71,8 @@ bool config_fail_at(const struct config_places *pl, struct config_error *err, co
     if (!f) {
         return config_fail(err, "%.80s: %s", path, text);
     }
-    return config_fail(err, "%.100s:%u: %.80s: %s", f->name, yaml_lines_find(f->lines, path), path, text);
+    return config_fail(err, "%.100s:%u: %.80s: %s", f->name, yaml_lines_find(f->lines, path), path,
+                       text);
 }
 
 /* ---- single values */
@@ -99,7 +103,8 @@ static bool is_port(const char *s)
 
 static const char *check_listen(const char *s)
 {
-    static const char right[] = "a numeric address and a port expected, such as 127.0.0.1:4117 or '[::1]:4117'";
+    static const char right[] =
+        "a numeric address and a port expected, such as 127.0.0.1:4117 or '[::1]:4117'";
     if (!*s) {
         return NULL;
     }
@@ -147,16 +152,19 @@ static const char *check_key_name(const char *s)
     static const char *const secrets[] = {"sk-", "sk_", "gsk_", "xai-", "AIza", "csk-", "Bearer"};
     for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
         if (strncmp(s, secrets[i], strlen(secrets[i])) == 0) {
-            return "this looks like a key itself, write the name of the environment variable or credential that holds it";
+            return "this looks like a key itself, write the name of the environment variable or "
+                   "credential that holds it";
         }
     }
     if (!is_name(s) || s[0] == '.') {
-        return "the name of an environment variable or credential expected, letters, digits, '_', '-' and '.', at most 64";
+        return "the name of an environment variable or credential expected, letters, digits, '_', "
+               "'-' and '.', at most 64";
     }
     return NULL;
 }
 
-static bool check_word(const struct check *k, const char *key, const char *value, const char *const *words)
+static bool check_word(const struct check *k, const char *key, const char *value,
+                       const char *const *words)
 {
     char list[128] = "";
     for (size_t i = 0; words[i]; i++) {
@@ -193,10 +201,14 @@ static bool check_target(const struct check *k, const char *path, const char *va
         (void)snprintf(provider, sizeof provider, "%.*s", (int)(slash - value), value);
     }
     if (!slash || !is_name(provider) || !is_model_id(value) || !slash[1]) {
-        return config_fail_at(k->pl, k->err, path, "'%.80s' is no model, 'local', 'local/NAME' or 'PROVIDER/MODEL' expected", value);
+        return config_fail_at(
+            k->pl, k->err, path,
+            "'%.80s' is no model, 'local', 'local/NAME' or 'PROVIDER/MODEL' expected", value);
     }
     if (strcmp(provider, "local") == 0 && !has_local_model(k->c, slash + 1)) {
-        return config_fail_at(k->pl, k->err, path, "there is no local model '%.64s', add it to 'models' or name one of those", slash + 1);
+        return config_fail_at(
+            k->pl, k->err, path,
+            "there is no local model '%.64s', add it to 'models' or name one of those", slash + 1);
     }
     return true;
 }
@@ -206,13 +218,17 @@ static bool check_target(const struct check *k, const char *path, const char *va
 static bool check_name(const struct check *k, const char *path, const char *name)
 {
     if (!is_name(name)) {
-        return config_fail_at(k->pl, k->err, path, "'%.64s' is no name, 1 to 64 of letters, digits, '.', '_' and '-' expected", name);
+        return config_fail_at(
+            k->pl, k->err, path,
+            "'%.64s' is no name, 1 to 64 of letters, digits, '.', '_' and '-' expected", name);
     }
     return true;
 }
 
-/* The name of entry i, against those before it. `entry` is the list, `size` of one entry; the name is its first member. */
-static bool check_unique(const struct check *k, const char *list, const void *entry, size_t size, unsigned i)
+/* The name of entry i, against those before it. `entry` is the list, `size` of one entry; the name
+ * is its first member. */
+static bool check_unique(const struct check *k, const char *list, const void *entry, size_t size,
+                         unsigned i)
 {
     const char *name, *other;
     memcpy(&name, (const char *)entry + i * size, sizeof name);
@@ -224,7 +240,9 @@ static bool check_unique(const struct check *k, const char *list, const void *en
     for (unsigned j = 0; j < i; j++) {
         memcpy(&other, (const char *)entry + j * size, sizeof other);
         if (strcmp(name, other) == 0) {
-            return config_fail_at(k->pl, k->err, path, "'%s' is already the name of %s[%u], choose another", name, list, j);
+            return config_fail_at(k->pl, k->err, path,
+                                  "'%s' is already the name of %s[%u], choose another", name, list,
+                                  j);
         }
     }
     return true;
@@ -237,8 +255,9 @@ static bool check_provider_models(const struct check *k, unsigned i)
         if (!is_model_id(p->models[j])) {
             char path[YAML_LINES_PATH];
             (void)snprintf(path, sizeof path, "providers[%u].models[%u]", i, j);
-            return config_fail_at(k->pl, k->err, path, "'%.64s' is no model id, 1 to %d bytes without spaces expected", p->models[j],
-                                  LIMIT_MODEL_NAME);
+            return config_fail_at(k->pl, k->err, path,
+                                  "'%.64s' is no model id, 1 to %d bytes without spaces expected",
+                                  p->models[j], LIMIT_MODEL_NAME);
         }
     }
     return true;
@@ -254,7 +273,8 @@ static bool check_provider(const struct check *k, unsigned i)
     }
     if (strcasecmp(p->name, "local") == 0) {
         (void)snprintf(path, sizeof path, "providers[%u].name", i);
-        return config_fail_at(k->pl, k->err, path, "'%s' is the built-in engine's, choose another name", p->name);
+        return config_fail_at(k->pl, k->err, path,
+                              "'%s' is the built-in engine's, choose another name", p->name);
     }
     (void)snprintf(path, sizeof path, "providers[%u].catalog", i);
     if (p->catalog && !check_name(k, path, p->catalog)) {
@@ -280,7 +300,8 @@ static bool check_alias(const struct check *k, unsigned i)
     }
     if (strcmp(a->name, "local") == 0) {
         (void)snprintf(path, sizeof path, "aliases[%u].name", i);
-        return config_fail_at(k->pl, k->err, path, "'local' is the built-in engine's, choose another name");
+        return config_fail_at(k->pl, k->err, path,
+                              "'local' is the built-in engine's, choose another name");
     }
     (void)snprintf(path, sizeof path, "aliases[%u].target", i);
     return check_target(k, path, a->target);
@@ -324,7 +345,8 @@ static bool check_socket(const struct check *k)
 {
     const char *s = k->c->socket;
     if (s && (s[0] != '/' || strlen(s) > SOCKET_PATH_MAX)) {
-        return config_fail_at(k->pl, k->err, "socket", "an absolute path of at most %d bytes expected", SOCKET_PATH_MAX);
+        return config_fail_at(k->pl, k->err, "socket",
+                              "an absolute path of at most %d bytes expected", SOCKET_PATH_MAX);
     }
     return true;
 }

@@ -1,7 +1,8 @@
 /* yaml_lines.c - one pass over libyaml's events with a stack of open collections.
  *
- * `path` is the path of the value that is being read; each open collection remembers how long it was when it began. Paths are compared by
- * hash first, so that looking for a key given twice stays cheap for the largest allowed file.
+ * `path` is the path of the value that is being read; each open collection remembers how long it
+ * was when it began. Paths are compared by hash first, so that looking for a key given twice stays
+ * cheap for the largest allowed file.
  */
 #include "yaml_lines.h"
 
@@ -38,7 +39,8 @@ struct scan {
     char path[YAML_LINES_PATH];
 };
 
-__attribute__((format(printf, 3, 4))) static bool scan_fail(struct scan *s, size_t line, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static bool scan_fail(struct scan *s, size_t line,
+                                                            const char *fmt, ...)
 {
     if (s->err && !s->err->line) {
         s->err->line = (unsigned)line;
@@ -75,7 +77,8 @@ static bool entry_add(struct scan *s, unsigned line)
 {
     struct yaml_lines *l = s->lines;
     if (l->n_entries == YAML_LINES_MAX) {
-        return scan_fail(s, line, "more than %d keys and entries, split or shorten the lists", YAML_LINES_MAX);
+        return scan_fail(s, line, "more than %d keys and entries, split or shorten the lists",
+                         YAML_LINES_MAX);
     }
     if (l->n_entries == l->entries_cap) {
         size_t cap = l->entries_cap ? 2 * l->entries_cap : 64;
@@ -90,7 +93,8 @@ static bool entry_add(struct scan *s, unsigned line)
     if (!path) {
         return scan_fail(s, line, "out of memory");
     }
-    l->entry[l->n_entries++] = (struct entry){.hash = path_hash(path, strlen(path)), .line = line, .path = path};
+    l->entry[l->n_entries++] =
+        (struct entry){.hash = path_hash(path, strlen(path)), .line = line, .path = path};
     return true;
 }
 
@@ -105,7 +109,8 @@ static bool enter_sequence_entry(struct scan *s, struct open_node *top, unsigned
     return entry_add(s, line);
 }
 
-static bool enter_key(struct scan *s, struct open_node *top, const char *key, size_t len, unsigned line)
+static bool enter_key(struct scan *s, struct open_node *top, const char *key, size_t len,
+                      unsigned line)
 {
     size_t at = top->path_len;
     if (len > YAML_LINES_KEY || at + len + 2 > sizeof s->path || memchr(key, '\0', len)) {
@@ -149,7 +154,8 @@ static bool begin_value(struct scan *s, const yaml_event_t *ev, bool *is_key)
 static bool check_plain(struct scan *s, unsigned line, const void *anchor, const void *tag)
 {
     if (anchor) {
-        return scan_fail(s, line, "anchors ('&') are not allowed here, write the value out where it is needed");
+        return scan_fail(
+            s, line, "anchors ('&') are not allowed here, write the value out where it is needed");
     }
     if (tag) {
         return scan_fail(s, line, "tags ('!') are not allowed here, remove it");
@@ -161,7 +167,8 @@ static bool on_scalar(struct scan *s, const yaml_event_t *ev)
 {
     unsigned line = (unsigned)ev->start_mark.line + 1;
     bool is_key;
-    if (!check_plain(s, line, ev->data.scalar.anchor, ev->data.scalar.tag) || !begin_value(s, ev, &is_key)) {
+    if (!check_plain(s, line, ev->data.scalar.anchor, ev->data.scalar.tag) ||
+        !begin_value(s, ev, &is_key)) {
         return false;
     }
     if (s->n_open == 0 && ev->data.scalar.length) {
@@ -183,7 +190,8 @@ static bool on_collection(struct scan *s, const yaml_event_t *ev)
 {
     bool is_mapping = ev->type == YAML_MAPPING_START_EVENT;
     unsigned line = (unsigned)ev->start_mark.line + 1;
-    const void *anchor = is_mapping ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
+    const void *anchor =
+        is_mapping ? ev->data.mapping_start.anchor : ev->data.sequence_start.anchor;
     const void *tag = is_mapping ? ev->data.mapping_start.tag : ev->data.sequence_start.tag;
     bool is_key;
     if (!check_plain(s, line, anchor, tag) || !begin_value(s, ev, &is_key)) {
@@ -196,7 +204,8 @@ static bool on_collection(struct scan *s, const yaml_event_t *ev)
         return scan_fail(s, line, "%s: nested more than %d levels deep", s->path, YAML_LINES_DEPTH);
     }
     size_t len = s->n_open ? strlen(s->path) : 0;
-    s->open[s->n_open++] = (struct open_node){.is_mapping = is_mapping, .wants_key = is_mapping, .path_len = len};
+    s->open[s->n_open++] =
+        (struct open_node){.is_mapping = is_mapping, .wants_key = is_mapping, .path_len = len};
     return true;
 }
 
@@ -238,7 +247,8 @@ static bool parser_fail(struct scan *s, const yaml_parser_t *p, const char *text
     if (!p->context || !p->problem) {
         return scan_fail(s, line, "not valid YAML: %s", p->problem ? p->problem : "out of memory");
     }
-    return scan_fail(s, line, "not valid YAML: %s %s that began in line %zu", p->problem, p->context, p->context_mark.line + 1);
+    return scan_fail(s, line, "not valid YAML: %s %s that began in line %zu", p->problem,
+                     p->context, p->context_mark.line + 1);
 }
 
 static bool scan_run(struct scan *s, const char *text, size_t len)
@@ -264,7 +274,8 @@ static bool scan_run(struct scan *s, const char *text, size_t len)
     return ok;
 }
 
-bool yaml_lines_parse(struct yaml_lines **out, const char *text, size_t len, struct yaml_lines_error *err)
+bool yaml_lines_parse(struct yaml_lines **out, const char *text, size_t len,
+                      struct yaml_lines_error *err)
 {
     struct scan s = {.err = err};
     s.lines = calloc(1, sizeof *s.lines);

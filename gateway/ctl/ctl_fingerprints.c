@@ -1,7 +1,9 @@
-/* ctl_fingerprints.c - the records on the command line: options, then one function for each verb, then their print.
+/* ctl_fingerprints.c - the records on the command line: options, then one function for each verb,
+ * then their print.
  *
- * A row of the list has a second line only where something was changed: what was asked under another name, the adjustments, the fallback.
- * Names come from clients and providers: control bytes are not printed, rows are cut at 120 columns. `show` cuts nothing.
+ * A row of the list has a second line only where something was changed: what was asked under
+ * another name, the adjustments, the fallback. Names come from clients and providers: control bytes
+ * are not printed, rows are cut at 120 columns. `show` cuts nothing.
  */
 #include "gateway/ctl/ctl_fingerprints.h"
 
@@ -16,9 +18,9 @@
 #include <string.h>
 #include <time.h>
 
-#define CTL_PATH_MAX 4096
-#define COLUMNS 120
-#define ROW_BYTES_MAX 8192
+#define CTL_PATH_MAX     4096
+#define COLUMNS          120
+#define ROW_BYTES_MAX    8192
 #define RECORD_BYTES_MAX (16u << 20)
 
 struct options {
@@ -35,9 +37,11 @@ static const char help[] =
     "       isothermctl fingerprints show ID [--json]\n"
     "       both: [--records DB] [--config FILE]\n"
     "\n"
-    "list  the newest answers: when, id, status, outcome, fingerprint, model, and what was changed\n"
+    "list  the newest answers: when, id, status, outcome, fingerprint, model, and what was "
+    "changed\n"
     "show  everything that was recorded of one\n"
-    "TIME is a date and time (2026-11-30, 2026-11-30T09:30, UTC) or an age (90s, 30m, 2h, 3d, 1w).\n"
+    "TIME is a date and time (2026-11-30, 2026-11-30T09:30, UTC) or an age (90s, 30m, 2h, 3d, "
+    "1w).\n"
     "N is 1 to 100000, 100 by default. --json prints a record a line.\n"
     "The default DB is records_path of FILE, else records.db in the state folder.\n";
 
@@ -176,7 +180,8 @@ static bool find_records(struct options *o, struct config_error *err)
     config_free(conf);
     o->db = o->path;
     if (!ok && err) {
-        (void)snprintf(err->text, sizeof err->text, "the path of the records is too long, name a shorter one");
+        (void)snprintf(err->text, sizeof err->text,
+                       "the path of the records is too long, name a shorter one");
     }
     return ok;
 }
@@ -202,7 +207,9 @@ static void time_text(int64_t us, char out[32])
 /* A value as JSON, strings bare, none as "-". */
 static void put_value(struct buf *b, const json_t *v)
 {
-    bool ok = json_is_string(v) ? buf_puts(b, json_string_value(v)) : !v || json_is_null(v) ? buf_puts(b, "-") : jsonio_write(b, v);
+    bool ok = json_is_string(v)       ? buf_puts(b, json_string_value(v))
+              : !v || json_is_null(v) ? buf_puts(b, "-")
+                                      : jsonio_write(b, v);
     (void)ok; /* the buffer remembers */
 }
 
@@ -246,7 +253,8 @@ static void print_cut(const char *text, size_t columns)
     size_t end = n > columns ? cut : bytes;
     for (size_t i = 0; i < end; i++) {
         unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
-        if (c == 0xc2 && next >= 0x80 && next < 0xa0) { /* U+0080 to U+009F: control characters of terminals too */
+        if (c == 0xc2 && next >= 0x80 &&
+            next < 0xa0) { /* U+0080 to U+009F: control characters of terminals too */
             i++;
             c = '?';
         }
@@ -275,7 +283,8 @@ struct listing {
 /* The second line: what differs from what was asked; empty where nothing does. */
 static void put_changes(struct buf *b, const json_t *record)
 {
-    const json_t *adjustments = json_object_get(record, "adjustments"), *fallback = json_object_get(record, "fallback");
+    const json_t *adjustments = json_object_get(record, "adjustments"),
+                 *fallback = json_object_get(record, "fallback");
     const char *asked = text_at(record, "requested_model"), *error = text_at(record, "error_code");
     bool is_told = json_is_object(fallback) && strcmp(asked, text_at(fallback, "from")) == 0;
     if (!is_told && strcmp(asked, text_at(record, "model")) != 0) {
@@ -304,14 +313,16 @@ static bool print_row(const json_t *record, void *ud)
         return !l->has_failed;
     }
     if (l->n_rows == 1) {
-        (void)printf("%-20s %-36s %3s %-9s %-20s %s\n", "TIME", "ID", "ST", "OUTCOME", "FINGERPRINT", "MODEL");
+        (void)printf("%-20s %-36s %3s %-9s %-20s %s\n", "TIME", "ID", "ST", "OUTCOME",
+                     "FINGERPRINT", "MODEL");
     }
     struct buf b;
     buf_init(&b, ROW_BYTES_MAX);
     time_text(json_integer_value(json_object_get(record, "started_us")), when);
-    (void)buf_printf(&b, "%-20s %-36s %3" PRId64 " %-9s %-20s %s", when, text_at(record, "request_id"),
-                     (int64_t)json_integer_value(json_object_get(record, "status")), text_at(record, "outcome"),
-                     text_at(record, "system_fingerprint"), text_at(record, "model"));
+    (void)buf_printf(
+        &b, "%-20s %-36s %3" PRId64 " %-9s %-20s %s", when, text_at(record, "request_id"),
+        (int64_t)json_integer_value(json_object_get(record, "status")), text_at(record, "outcome"),
+        text_at(record, "system_fingerprint"), text_at(record, "model"));
     print_cut(b.p ? b.p : "", COLUMNS);
     buf_clear(&b);
     put_changes(&b, record); /* where it is too long for the buffer the row is cut anyway */
@@ -446,7 +457,8 @@ static int show(const struct options *o, struct records_reader *r, const char *i
         print_record(record);
     }
     json_decref(record);
-    return ok && fflush(stdout) == 0 ? 0 : failed("the record cannot be written to standard output");
+    return ok && fflush(stdout) == 0 ? 0
+                                     : failed("the record cannot be written to standard output");
 }
 
 int ctl_fingerprints(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* ctl_generate.c - the options become the same `params` object that the daemon sends to the engine, and link_params.c reads them: an
- * option means exactly what the parameter of that name means, and is refused with the same words.
+/* ctl_generate.c - the options become the same `params` object that the daemon sends to the
+ * engine, and link_params.c reads them: an option means exactly what the parameter of that name
+ * means, and is refused with the same words.
  */
 #include "gateway/ctl/ctl_generate.h"
 
@@ -28,9 +29,11 @@
 static const char usage[] =
     "usage: isothermctl generate [-m MODEL] --prompt TEXT [options]\n"
     "Generates text with a local model. The same seed gives the same text on any machine.\n"
-    "  -m, --model MODEL          a model's folder, or 'local': the one that came with the program (default)\n"
+    "  -m, --model MODEL          a model's folder, or 'local': the one that came with the program "
+    "(default)\n"
     "      --prompt TEXT          what to continue; '-' reads it from standard input\n"
-    "      --chat                 the prompt is a user's message: the model's template goes around it\n"
+    "      --chat                 the prompt is a user's message: the model's template goes around "
+    "it\n"
     "      --max-tokens N         default: to the end of the context\n"
     "      --temperature X        default 1; 0 takes the most likely token\n"
     "      --top-k N  --top-p X  --min-p X  --typical-p X\n"
@@ -48,7 +51,15 @@ static const char usage[] =
     "      --json                 one JSON object at the end in place of text\n"
     "      --help                 this text\n";
 
-enum option_kind { OPTION_NUMBER, OPTION_INT, OPTION_WORD, OPTION_FLAG, OPTION_TEXTS, OPTION_IDS, OPTION_BIAS };
+enum option_kind {
+    OPTION_NUMBER,
+    OPTION_INT,
+    OPTION_WORD,
+    OPTION_FLAG,
+    OPTION_TEXTS,
+    OPTION_IDS,
+    OPTION_BIAS
+};
 
 /* Options that are parameters: the name with '-' for '_'. */
 static const struct {
@@ -80,7 +91,14 @@ static const struct {
 };
 enum { N_PARAMS = sizeof params_table / sizeof *params_table };
 
-enum other_option { OTHER_MODEL = 1000, OTHER_PROMPT, OTHER_CHAT, OTHER_THREADS, OTHER_JSON, OTHER_HELP };
+enum other_option {
+    OTHER_MODEL = 1000,
+    OTHER_PROMPT,
+    OTHER_CHAT,
+    OTHER_THREADS,
+    OTHER_JSON,
+    OTHER_HELP
+};
 
 struct options {
     const char *model, *prompt;
@@ -145,7 +163,8 @@ static json_t *parse_ids(const char *text)
         char *end;
         errno = 0;
         long long n = strtoll(p, &end, 10);
-        if (end == p || errno || (*end && *end != ',') || json_array_append_new(list, json_integer(n)) != 0) {
+        if (end == p || errno || (*end && *end != ',') ||
+            json_array_append_new(list, json_integer(n)) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -160,7 +179,8 @@ static json_t *parse_ids(const char *text)
 static json_t *collected(json_t *params, const char *name, bool is_list)
 {
     if (!json_object_get(params, name)) {
-        (void)json_object_set_new(params, name, is_list ? json_array() : json_object()); /* seen below */
+        (void)json_object_set_new(params, name,
+                                  is_list ? json_array() : json_object()); /* seen below */
     }
     return json_object_get(params, name);
 }
@@ -227,14 +247,18 @@ static bool take_other(int c, struct options *o)
 static void long_options(struct option *longs)
 {
     static const struct option others[] = {
-        {"model", required_argument, NULL, OTHER_MODEL},     {"prompt", required_argument, NULL, OTHER_PROMPT},
-        {"chat", no_argument, NULL, OTHER_CHAT},             {"threads", required_argument, NULL, OTHER_THREADS},
-        {"json", no_argument, NULL, OTHER_JSON},             {"help", no_argument, NULL, OTHER_HELP},
+        {"model", required_argument, NULL, OTHER_MODEL},
+        {"prompt", required_argument, NULL, OTHER_PROMPT},
+        {"chat", no_argument, NULL, OTHER_CHAT},
+        {"threads", required_argument, NULL, OTHER_THREADS},
+        {"json", no_argument, NULL, OTHER_JSON},
+        {"help", no_argument, NULL, OTHER_HELP},
         {NULL, 0, NULL, 0},
     };
     for (size_t i = 0; i < N_PARAMS; i++) {
         bool is_flag = params_table[i].kind == OPTION_FLAG;
-        longs[i] = (struct option){params_table[i].option, is_flag ? no_argument : required_argument, NULL, (int)i + 1};
+        longs[i] = (struct option){params_table[i].option,
+                                   is_flag ? no_argument : required_argument, NULL, (int)i + 1};
     }
     memcpy(longs + N_PARAMS, others, sizeof others);
 }
@@ -256,7 +280,8 @@ static int parse_options(int argc, char **argv, struct options *o)
         }
         bool is_param = c >= 1 && c <= (int)N_PARAMS;
         if (is_param ? !add_param(o->params, (size_t)c - 1, optarg) : !take_other(c, o)) {
-            (void)fprintf(stderr, "isothermctl generate: '%s' is not a value of --%s\n", optarg, is_param ? params_table[c - 1].option : "threads");
+            (void)fprintf(stderr, "isothermctl generate: '%s' is not a value of --%s\n", optarg,
+                          is_param ? params_table[c - 1].option : "threads");
             return 2;
         }
     }
@@ -286,7 +311,9 @@ static bool find_model(const char *name, char path[PATH_MAX], struct engine_erro
     static const char *const places[] = {"default-model", "../local-engine/default-model"};
     if (strcmp(name, "local") != 0) {
         (void)snprintf(path, PATH_MAX, "%s", name);
-        return is_folder(path) || engine_fail(err, ENGINE_IO, "model", "'%s' is no folder: give a model's folder, or 'local'", name);
+        return is_folder(path) ||
+               engine_fail(err, ENGINE_IO, "model",
+                           "'%s' is no folder: give a model's folder, or 'local'", name);
     }
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -297,7 +324,9 @@ static bool find_model(const char *name, char path[PATH_MAX], struct engine_erro
             return true;
         }
     }
-    return engine_fail(err, ENGINE_BAD_FILE, "model", "there is no default-model beside the program: give a model's folder with -m");
+    return engine_fail(
+        err, ENGINE_BAD_FILE, "model",
+        "there is no default-model beside the program: give a model's folder with -m");
 }
 
 static bool read_stdin(struct buf *b, struct engine_error *err)
@@ -306,10 +335,12 @@ static bool read_stdin(struct buf *b, struct engine_error *err)
     size_t n;
     while ((n = fread(bytes, 1, sizeof bytes, stdin)) > 0) {
         if (!buf_append(b, bytes, n)) {
-            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt is longer than %u MiB", PROMPT_BYTES_MAX >> 20);
+            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt is longer than %u MiB",
+                               PROMPT_BYTES_MAX >> 20);
         }
     }
-    return !ferror(stdin) || engine_fail(err, ENGINE_IO, "prompt", "standard input: %s", strerror(errno));
+    return !ferror(stdin) ||
+           engine_fail(err, ENGINE_IO, "prompt", "standard input: %s", strerror(errno));
 }
 
 static bool encode_chat(struct run *r, struct slice text)
@@ -320,7 +351,8 @@ static bool encode_chat(struct run *r, struct slice text)
     if (chat_render(t, "chatml", &m, 1, &r->prompt, &r->n_prompt, &ignored)) {
         return true;
     }
-    return chat_render(t, "plain", &m, 1, &r->prompt, &r->n_prompt, &r->err); /* the vocabulary has no markers */
+    return chat_render(t, "plain", &m, 1, &r->prompt, &r->n_prompt,
+                       &r->err); /* the vocabulary has no markers */
 }
 
 static bool encode_text(struct run *r, struct slice text)
@@ -372,7 +404,8 @@ static bool complete_params(json_t *params, struct engine_error *err)
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) {
         return engine_fail(err, ENGINE_IO, "seed", "no random seed: %s", strerror(errno));
     }
-    return json_object_set_new(params, "seed", json_integer((json_int_t)(drawn >> 1))) == 0 || engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    return json_object_set_new(params, "seed", json_integer((json_int_t)(drawn >> 1))) == 0 ||
+           engine_fail(err, ENGINE_NOMEM, "", "out of memory");
 }
 
 /* ---- events */
@@ -405,9 +438,11 @@ static bool add_logprobs(struct run *r, struct answer *a, const struct session_e
         const struct session_token *t = &ev->tokens[i];
         json_t *token = token_object(r, t->id, t->is_first, t->logprob), *top = json_array();
         for (size_t k = 0; k < (size_t)r->params.n_top_logprobs && t->top[k].id >= 0; k++) {
-            (void)json_array_append_new(top, token_object(r, t->top[k].id, t->is_first, t->top[k].logprob)); /* counted below */
+            (void)json_array_append_new(top, token_object(r, t->top[k].id, t->is_first,
+                                                          t->top[k].logprob)); /* counted below */
         }
-        if (json_object_set_new(token, "top", top) != 0 || json_array_append_new(a->logprobs, token) != 0) {
+        if (json_object_set_new(token, "top", top) != 0 ||
+            json_array_append_new(a->logprobs, token) != 0) {
             return false;
         }
     }
@@ -425,10 +460,12 @@ static void on_event(const struct session_event *ev, void *ud)
         a->n_tokens = ev->n_generated;
         a->stop = ev->matched_stop >= 0 ? r->params.stops[ev->matched_stop] : NULL;
     } else if (r->streams) {
-        if (ev->len > 0 && (fwrite(ev->text, 1, ev->len, stdout) != ev->len || fflush(stdout) != 0)) {
+        if (ev->len > 0 &&
+            (fwrite(ev->text, 1, ev->len, stdout) != ev->len || fflush(stdout) != 0)) {
             (void)engine_fail(&r->err, ENGINE_IO, "", "standard output: %s", strerror(errno));
         }
-    } else if (!buf_append(&a->text, ev->text, ev->len) || (r->params.logprobs && !add_logprobs(r, a, ev))) {
+    } else if (!buf_append(&a->text, ev->text, ev->len) ||
+               (r->params.logprobs && !add_logprobs(r, a, ev))) {
         (void)engine_fail(&r->err, ENGINE_NOMEM, "", "out of memory for an answer");
     }
 }
@@ -469,8 +506,9 @@ static int64_t count_tokens(const struct run *r)
 
 static json_t *answer_object(struct answer *a)
 {
-    json_t *o = json_pack("{s:o, s:s, s:s?, s:I}", "text", json_stringn(a->text.p ? a->text.p : "", a->text.len), "finish", a->finish, "stop", a->stop,
-                          "tokens", (json_int_t)a->n_tokens);
+    json_t *o = json_pack("{s:o, s:s, s:s?, s:I}", "text",
+                          json_stringn(a->text.p ? a->text.p : "", a->text.len), "finish",
+                          a->finish, "stop", a->stop, "tokens", (json_int_t)a->n_tokens);
     if (o && a->logprobs && json_object_set(o, "logprobs", a->logprobs) != 0) {
         json_decref(o);
         return NULL;
@@ -488,22 +526,27 @@ static bool print_json(struct run *r)
         }
     }
     int64_t n = count_tokens(r);
-    json_t *o = json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:s}", "choices", list, "seed", (json_int_t)r->params.seed, "usage", "prompt_tokens",
-                          (json_int_t)r->n_prompt, "completion_tokens", (json_int_t)n, "total_tokens", (json_int_t)((int64_t)r->n_prompt + n), "fingerprint",
+    json_t *o = json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:s}", "choices", list, "seed",
+                          (json_int_t)r->params.seed, "usage", "prompt_tokens",
+                          (json_int_t)r->n_prompt, "completion_tokens", (json_int_t)n,
+                          "total_tokens", (json_int_t)((int64_t)r->n_prompt + n), "fingerprint",
                           engine_fingerprint(r->engine));
     struct buf out;
     buf_init(&out, OUTPUT_BYTES_MAX);
-    bool ok = o && jsonio_write(&out, o) && buf_puts(&out, "\n") && fwrite(out.p, 1, out.len, stdout) == out.len;
+    bool ok = o && jsonio_write(&out, o) && buf_puts(&out, "\n") &&
+              fwrite(out.p, 1, out.len, stdout) == out.len;
     buf_release(&out);
     json_decref(o);
-    return ok || engine_fail(&r->err, ENGINE_IO, "", "the answer cannot be written: %s", strerror(errno));
+    return ok ||
+           engine_fail(&r->err, ENGINE_IO, "", "the answer cannot be written: %s", strerror(errno));
 }
 
 static void print_texts(const struct run *r)
 {
     for (int64_t i = 0; !r->streams && i < r->params.n; i++) {
         (void)printf("--- %lld (%s)\n", (long long)i, r->answers[i].finish);
-        (void)fwrite(r->answers[i].text.p ? r->answers[i].text.p : "", 1, r->answers[i].text.len, stdout);
+        (void)fwrite(r->answers[i].text.p ? r->answers[i].text.p : "", 1, r->answers[i].text.len,
+                     stdout);
         (void)putchar('\n');
     }
     if (r->streams) {
@@ -515,13 +558,16 @@ static bool print(struct run *r)
 {
     int64_t n = count_tokens(r);
     if (r->o->is_json) {
-        return print_json(r) && (fflush(stdout) == 0 || engine_fail(&r->err, ENGINE_IO, "", "standard output: %s", strerror(errno)));
+        return print_json(r) &&
+               (fflush(stdout) == 0 ||
+                engine_fail(&r->err, ENGINE_IO, "", "standard output: %s", strerror(errno)));
     }
     print_texts(r);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         return engine_fail(&r->err, ENGINE_IO, "", "standard output: %s", strerror(errno));
     }
-    (void)fprintf(stderr, "seed %lld, %zu + %lld tokens, %s, %.1f tokens/s\n", (long long)r->params.seed, r->n_prompt, (long long)n, r->answers[0].finish,
+    (void)fprintf(stderr, "seed %lld, %zu + %lld tokens, %s, %.1f tokens/s\n",
+                  (long long)r->params.seed, r->n_prompt, (long long)n, r->answers[0].finish,
                   r->seconds > 0 ? (double)n / r->seconds : 0.0);
     return true;
 }
@@ -532,8 +578,10 @@ static bool generate(struct run *r)
 {
     char folder[PATH_MAX];
     struct engine_options options = {.n_threads = r->o->n_threads, .n_sessions_max = 1};
-    if (!complete_params(r->o->params, &r->err) || !link_params_parse(r->o->params, &r->params, &r->err) ||
-        !find_model(r->o->model, folder, &r->err) || !engine_open(&r->engine, folder, &options, &r->err) || !encode(r)) {
+    if (!complete_params(r->o->params, &r->err) ||
+        !link_params_parse(r->o->params, &r->params, &r->err) ||
+        !find_model(r->o->model, folder, &r->err) ||
+        !engine_open(&r->engine, folder, &options, &r->err) || !encode(r)) {
         return false;
     }
     r->streams = !r->o->is_json && r->params.n == 1;

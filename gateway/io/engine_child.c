@@ -1,44 +1,42 @@
-/* engine_child.c - three parties share one mutex: the owner loop, which alone touches the socket and the child; the loops of calls; and
- * whoever asks about the state.
+/* engine_child.c - three parties share one mutex: the owner loop, which alone touches the socket
+ * and the child; the loops of calls; and whoever asks about the state.
  *
- * A call is in the table from its start until its last frame has come or it is cancelled. The owner puts frames into the call's list
- * and posts the call to its loop, once for any number of frames; there the list is taken and delivered. The post node lies in the call,
- * so a call that is cancelled while its post is on the way lives on, deaf, until the post has arrived: three references (table, caller,
- * post) say when it may go.
+ * A call is in the table from its start until its last frame has come or it is cancelled. The
+ * owner puts frames into the call's list and posts the call to its loop, once for any number of
+ * frames; there the list is taken and delivered. The post node lies in the call, so a call that is
+ * cancelled while its post is on the way lives on, deaf, until the post has arrived: three
+ * references (table, caller, post) say when it may go.
  *
- * The owner learns of a death by the end of the socket or by the pidfd, whichever comes first. The first of them fails the calls; only
- * the pidfd, when the child is reaped, starts the next one. Frames that a dead child had sent are read before its calls fail.
+ * The owner learns of a death by the end of the socket or by the pidfd, whichever comes first. The
+ * first of them fails the calls; only the pidfd, when the child is reaped, starts the next one.
+ * Frames that a dead child had sent are read before its calls fail.
  */
 #include "engine_child.h"
 
 #include "gateway/base/buf.h"
 #include "gateway/base/log.h"
 #include "local-engine/link.h"
+#include "spawn.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHILD_FD 3
-#define READ_BYTES (64u << 10)
+#define READ_BYTES      (64u << 10)
 #define READS_PER_EVENT 16
-#define OUT_BYTES_MAX (2u * LINK_FRAME_MAX) /* requests that wait for the child */
-#define CANCEL_BYTES (1u << 20)             /* room beyond it that only cancels may use */
-#define YOUNG_MS 10000
-#define DELAY_MIN_MS 100
-#define DELAY_MAX_MS 5000
+#define OUT_BYTES_MAX   (2u * LINK_FRAME_MAX) /* requests that wait for the child */
+#define CANCEL_BYTES    (1u << 20)            /* room beyond it that only cancels may use */
+#define YOUNG_MS        10000
+#define DELAY_MIN_MS    100
+#define DELAY_MAX_MS    5000
 
 struct engine_call {
     struct engine_child *child;
@@ -48,11 +46,11 @@ struct engine_call {
     int64_t id;
     struct loop_post post;
     /* Under the child's lock: */
-    struct engine_call *next;               /* in the table */
+    struct engine_call *next;                /* in the table */
     struct engine_call *all_next, *all_prev; /* of all that live */
     unsigned n_refs;
     bool is_in_table, is_posted, is_cancelled, is_ended;
-    json_t *frames; /* not delivered yet, or NULL */
+    json_t *frames;         /* not delivered yet, or NULL */
     struct failure failure; /* of the end; status 0: done */
 };
 
@@ -162,7 +160,8 @@ static void call_end(struct engine_call *c, const struct failure *f)
     table_remove(c->child, c);
 }
 
-/* ---- delivery, on the call's loop. Only this thread sets is_cancelled, so it may read it without the lock. */
+/* ---- delivery, on the call's loop. Only this thread sets is_cancelled, so it may read it without
+ * the lock. */
 
 static void deliver(void *ud)
 {
@@ -176,7 +175,7 @@ static void deliver(void *ud)
     pthread_mutex_unlock(&e->lock);
     size_t i;
     json_t *frame;
-    json_array_foreach(frames, i, frame) {
+    json_array_foreach (frames, i, frame) {
         if (!c->is_cancelled) {
             c->ev.on_frame(frame, c->ud);
         }
@@ -215,7 +214,8 @@ static void flush(struct engine_child *e)
     }
     bool has_more = e->out.len > 0;
     pthread_mutex_unlock(&e->lock);
-    if (e->fd >= 0 && !loop_watch(e->loop, e->fd, EPOLLIN | (has_more ? EPOLLOUT : 0), on_socket, e)) {
+    if (e->fd >= 0 &&
+        !loop_watch(e->loop, e->fd, EPOLLIN | (has_more ? EPOLLOUT : 0), on_socket, e)) {
         log_write(LOG_ERROR, "engine_not_watched", NULL);
         (void)kill(e->pid, SIGKILL); /* a fresh one may be luckier; the pidfd tells of its end */
     }
@@ -270,9 +270,11 @@ static char *frame_with_id(json_t *frame, int64_t id, size_t *len)
 static bool is_admitted(struct engine_child *e, struct failure *f)
 {
     if (!e->is_ready) {
-        (void)failure_set(f, 503, "engine_restarting", NULL, "the local engine is starting: try again in a moment");
+        (void)failure_set(f, 503, "engine_restarting", NULL,
+                          "the local engine is starting: try again in a moment");
     } else if (e->n_calls >= e->queue_max) {
-        (void)failure_set(f, 503, "engine_busy", NULL, "%u requests are at the local engine: try again later", e->n_calls);
+        (void)failure_set(f, 503, "engine_busy", NULL,
+                          "%u requests are at the local engine: try again later", e->n_calls);
     } else {
         return true;
     }
@@ -283,13 +285,15 @@ static bool is_admitted(struct engine_child *e, struct failure *f)
 }
 
 /* Under the lock: the call goes into the table and its frame on the way. */
-static bool submit(struct engine_child *e, struct engine_call *c, const char *bytes, size_t len, struct failure *f)
+static bool submit(struct engine_child *e, struct engine_call *c, const char *bytes, size_t len,
+                   struct failure *f)
 {
     if (!is_admitted(e, f)) {
         return false;
     }
     if (len > OUT_BYTES_MAX - CANCEL_BYTES || e->out.len > OUT_BYTES_MAX - CANCEL_BYTES - len) {
-        (void)failure_set(f, 503, "engine_busy", NULL, "too much is waiting for the local engine: try again later");
+        (void)failure_set(f, 503, "engine_busy", NULL,
+                          "too much is waiting for the local engine: try again later");
         return false;
     }
     if (!buf_append(&e->out, bytes, len)) {
@@ -306,7 +310,8 @@ static bool submit(struct engine_child *e, struct engine_call *c, const char *by
     return true;
 }
 
-bool engine_call_start(struct engine_child *e, struct loop *loop, json_t *frame, const struct engine_events *ev, void *ud, struct engine_call **out,
+bool engine_call_start(struct engine_child *e, struct loop *loop, json_t *frame,
+                       const struct engine_events *ev, void *ud, struct engine_call **out,
                        struct failure *f)
 {
     pthread_mutex_lock(&e->lock);
@@ -322,7 +327,8 @@ bool engine_call_start(struct engine_child *e, struct loop *loop, json_t *frame,
     if (!c || !bytes) {
         free(c);
         free(bytes);
-        return failure_set(f, 503, "out_of_memory", NULL, "the request is too large for the local engine, or memory ran out");
+        return failure_set(f, 503, "out_of_memory", NULL,
+                           "the request is too large for the local engine, or memory ran out");
     }
     c->child = e;
     c->loop = loop;
@@ -364,9 +370,11 @@ static void log_refused(const json_t *refused)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(refused, i, m) {
-        const char *name = json_string_value(json_object_get(m, "id")), *why = json_string_value(json_object_get(m, "error"));
-        log_write(LOG_ERROR, "model_refused", "model", name ? name : "", "error", why ? why : "", NULL);
+    json_array_foreach (refused, i, m) {
+        const char *name = json_string_value(json_object_get(m, "id")),
+                   *why = json_string_value(json_object_get(m, "error"));
+        log_write(LOG_ERROR, "model_refused", "model", name ? name : "", "error", why ? why : "",
+                  NULL);
     }
 }
 
@@ -401,7 +409,8 @@ static void on_call_frame(struct engine_child *e, json_t *frame, const char *op)
         return;
     }
     if (strcmp(op, "error") == 0) {
-        (void)failure_from_engine_words(&f, string_of(frame, "code"), string_of(frame, "param"), string_of(frame, "text"));
+        (void)failure_from_engine_words(&f, string_of(frame, "code"), string_of(frame, "param"),
+                                        string_of(frame, "text"));
         call_end(c, &f);
         return;
     }
@@ -471,7 +480,8 @@ static bool read_frames(struct engine_child *e, unsigned n_reads_max)
     return true;
 }
 
-/* The child is lost: no more frames, every call fails. It may still have to be killed and reaped. */
+/* The child is lost: no more frames, every call fails. It may still have to be killed and reaped.
+ */
 static void lose(struct engine_child *e)
 {
     struct failure f = {.status = 0};
@@ -482,7 +492,9 @@ static void lose(struct engine_child *e)
     (void)close(e->fd);
     e->fd = -1;
     link_reader_release(&e->reader);
-    (void)failure_set(&f, 503, "engine_restarting", NULL, "the local engine has ended during the request and is started again: try again in a moment");
+    (void)failure_set(&f, 503, "engine_restarting", NULL,
+                      "the local engine has ended during the request and is started again: try "
+                      "again in a moment");
     f.retry_after_s = 1;
     pthread_mutex_lock(&e->lock);
     e->is_ready = false;
@@ -518,7 +530,8 @@ static void restart_later(struct engine_child *e)
         unsigned doublings = e->n_young - 2;
         delay = doublings < 6 ? (int64_t)DELAY_MIN_MS << doublings : DELAY_MAX_MS;
     }
-    if (!loop_timer_arm(e->loop, &e->restart, delay < DELAY_MAX_MS ? delay : DELAY_MAX_MS, on_restart, e)) {
+    if (!loop_timer_arm(e->loop, &e->restart, delay < DELAY_MAX_MS ? delay : DELAY_MAX_MS,
+                        on_restart, e)) {
         log_write(LOG_ERROR, "engine_not_restarted", "error", "out of memory", NULL);
     }
 }
@@ -559,83 +572,29 @@ static void on_pidfd(int fd, uint32_t events, void *ud)
     restart_later(e);
 }
 
-/* In the child, between fork and exec: calls that are safe after a fork of many threads, only. */
-static _Noreturn void exec_child(int fd, char *const argv[])
-{
-    static char *const no_environment[] = {NULL};
-    sigset_t none;
-    struct rlimit no_core = {0, 0};
-    (void)setsid();
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    int null = open("/dev/null", O_RDWR); /* before descriptor 3 is ours: it may become 3 */
-    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0) {
-        _exit(126);
-    }
-    if (fd == CHILD_FD ? fcntl(fd, F_SETFD, 0) < 0 : dup2(fd, CHILD_FD) < 0) {
-        _exit(126);
-    }
-    if (close_range(CHILD_FD + 1, ~0U, 0) != 0 || setrlimit(RLIMIT_CORE, &no_core) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-        _exit(126);
-    }
-    (void)execve(argv[0], argv, no_environment);
-    _exit(127);
-}
-
-static bool start_failed(struct failure *f, const char *what)
-{
-    return failure_set(f, 503, "engine_restarting", NULL, "the local engine cannot be started: %s: %s", what, strerror(errno));
-}
-
-/* Fork, and the pidfd. The socket's other end is closed in both cases. */
-static bool fork_child(struct engine_child *e, int child_fd, struct failure *f)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        exec_child(child_fd, e->argv);
-    }
-    int err = errno;
-    (void)close(child_fd);
-    if (pid < 0) {
-        errno = err;
-        return start_failed(f, "fork");
-    }
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself; Linux 5.3 */
-    if (pidfd < 0 || !loop_watch(e->loop, pidfd, EPOLLIN, on_pidfd, e)) {
-        (void)start_failed(f, "pidfd");
-        if (pidfd >= 0) {
-            (void)close(pidfd);
-        }
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, 0);
-        return false;
-    }
-    e->pidfd = pidfd;
-    pthread_mutex_lock(&e->lock);
-    e->pid = pid;
-    pthread_mutex_unlock(&e->lock);
-    return true;
-}
-
 static bool spawn(struct engine_child *e, struct failure *f)
 {
-    int fds[2];
+    struct spawned c;
     e->started_ms = loop_now_ms(e->loop);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) {
-        return start_failed(f, "socketpair");
-    }
-    if (!loop_watch(e->loop, fds[0], EPOLLIN, on_socket, e)) {
-        (void)start_failed(f, "epoll");
-        (void)close(fds[0]);
-        (void)close(fds[1]);
+    if (!spawn_start(e->argv, &c, f)) {
         return false;
     }
-    if (!fork_child(e, fds[1], f)) {
-        loop_unwatch(e->loop, fds[0]);
-        (void)close(fds[0]);
+    if (!loop_watch(e->loop, c.fd, EPOLLIN, on_socket, e) ||
+        !loop_watch(e->loop, c.pidfd, EPOLLIN, on_pidfd, e)) {
+        (void)failure_set(f, 503, "engine_restarting", NULL,
+                          "the local engine cannot be watched: %s", strerror(errno));
+        loop_unwatch(e->loop, c.fd);
+        (void)close(c.fd);
+        (void)close(c.pidfd);
+        (void)kill(c.pid, SIGKILL);
+        (void)waitpid(c.pid, NULL, 0);
         return false;
     }
-    e->fd = fds[0];
+    e->fd = c.fd;
+    e->pidfd = c.pidfd;
+    pthread_mutex_lock(&e->lock);
+    e->pid = c.pid;
+    pthread_mutex_unlock(&e->lock);
     return true;
 }
 
@@ -655,7 +614,7 @@ static char **argv_new(const struct engine_child_options *o)
     char **argv = calloc(o->n_models + 6, sizeof(*argv));
     char fd[16], threads[16];
     size_t n = 0;
-    (void)snprintf(fd, sizeof fd, "%d", CHILD_FD);
+    (void)snprintf(fd, sizeof fd, "%d", SPAWN_FD);
     (void)snprintf(threads, sizeof threads, "%u", o->threads);
     const char *const fixed[] = {o->program, "--fd", fd, "--threads", threads};
     bool ok = argv != NULL;
@@ -675,10 +634,12 @@ static char **argv_new(const struct engine_child_options *o)
     return argv;
 }
 
-bool engine_child_start(struct engine_child **out, const struct engine_child_options *o, struct failure *f)
+bool engine_child_start(struct engine_child **out, const struct engine_child_options *o,
+                        struct failure *f)
 {
     if (access(o->program, X_OK) != 0) {
-        return failure_set(f, 500, "engine_missing", NULL, "'%s' cannot be run: %s", o->program, strerror(errno));
+        return failure_set(f, 500, "engine_missing", NULL, "'%s' cannot be run: %s", o->program,
+                           strerror(errno));
     }
     struct engine_child *e = calloc(1, sizeof *e);
     if (!e) {
@@ -760,7 +721,8 @@ static json_t *array_copy(const json_t *array)
 json_t *engine_child_models(struct engine_child *e)
 {
     pthread_mutex_lock(&e->lock);
-    json_t *o = json_pack("{s:o, s:o}", "models", array_copy(e->models), "refused", array_copy(e->refused));
+    json_t *o =
+        json_pack("{s:o, s:o}", "models", array_copy(e->models), "refused", array_copy(e->refused));
     pthread_mutex_unlock(&e->lock);
     return o;
 }

@@ -1,12 +1,13 @@
 /* records.c - the writer of records.db: a queue, one thread, groups.
  *
- * The thread takes what waits (at most GROUP_MAX, so that a burst does not make the first ones wait for the last), writes it in one
- * transaction and tells everybody. While it commits, the next group gathers by itself: the slower the disk, the larger the groups.
- * JSON is made here and not on the loop, so the request path pays for one allocation and one lock.
+ * The thread takes what waits (at most GROUP_MAX, so that a burst does not make the first ones wait
+ * for the last), writes it in one transaction and tells everybody. While it commits, the next group
+ * gathers by itself: the slower the disk, the larger the groups. JSON is made here and not on the
+ * loop, so the request path pays for one allocation and one lock.
  *
- * After a failure the thread wakes once a second and tries a small write of its own: with "refuse" no answer leaves while records cannot be
- * written, so waiting for the next append could be waiting for ever. A file that is broken is opened at most once a second, since
- * opening checks it.
+ * After a failure the thread wakes once a second and tries a small write of its own: with "refuse"
+ * no answer leaves while records cannot be written, so waiting for the next append could be waiting
+ * for ever. A file that is broken is opened at most once a second, since opening checks it.
  */
 #include "records.h"
 
@@ -20,8 +21,9 @@
 #include <time.h>
 
 #define GROUP_MAX 1024
-#define RETRY_MS 1000
-#define DETAIL_BYTES_MAX (8u << 20) /* 40 parameters of at most 16 KiB, twice, and 96 adjustments of two */
+#define RETRY_MS  1000
+#define DETAIL_BYTES_MAX                                                                           \
+    (8u << 20) /* 40 parameters of at most 16 KiB, twice, and 96 adjustments of two */
 
 struct entry {
     struct entry *next;
@@ -164,7 +166,8 @@ static void handle_group(struct records *r, struct entry *group)
 
 /* ---- the thread */
 
-/* Waits for work, for the end, or (when writing does not work) for the next try. The lock is held. */
+/* Waits for work, for the end, or (when writing does not work) for the next try. The lock is held.
+ * */
 static void wait_for_work(struct records *r)
 {
     while (!r->first && !r->is_closing) {
@@ -236,7 +239,8 @@ static bool sync_init(struct records *r)
     if (pthread_condattr_init(&attr) != 0) {
         return false;
     }
-    bool ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&r->wake, &attr) == 0;
+    bool ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(&r->wake, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
     if (ok && pthread_mutex_init(&r->lock, NULL) != 0) {
         (void)pthread_cond_destroy(&r->wake);
@@ -273,7 +277,9 @@ bool records_open(struct records **out, const char *path, struct failure *f)
         (void)pthread_cond_destroy(&r->wake);
         (void)pthread_mutex_destroy(&r->lock);
         records_free(r);
-        return failure_set(f, 500, "no_thread", NULL, "records '%.300s': no thread for its writer, raise the limit of tasks", path);
+        return failure_set(f, 500, "no_thread", NULL,
+                           "records '%.300s': no thread for its writer, raise the limit of tasks",
+                           path);
     }
     *out = r;
     return true;
@@ -294,16 +300,9 @@ void records_close(struct records *r)
     records_free(r);
 }
 
-bool records_append(struct records *r, struct fingerprint *fp, struct loop *loop, records_done_fn *done, void *ud)
+/* Takes the entry and moves *fp into it, unless the queue is full. */
+static bool queue_push(struct records *r, struct entry *e, struct fingerprint *fp)
 {
-    struct entry *e = calloc(1, sizeof *e);
-    if (!e) {
-        (void)atomic_fetch_add(&r->n_failed, 1);
-        return false;
-    }
-    e->loop = loop;
-    e->done = done;
-    e->ud = ud;
     (void)pthread_mutex_lock(&r->lock);
     bool has_room = r->n_queued < RECORDS_QUEUE_MAX;
     bool was_empty = !r->first;
@@ -314,15 +313,27 @@ bool records_append(struct records *r, struct fingerprint *fp, struct loop *loop
         r->n_queued++;
     }
     (void)pthread_mutex_unlock(&r->lock);
-    if (!has_room) {
+    if (has_room && was_empty) {
+        (void)pthread_cond_signal(&r->wake);
+    }
+    return has_room;
+}
+
+bool records_append(struct records *r, struct fingerprint *fp, struct loop *loop,
+                    records_done_fn *done, void *ud)
+{
+    struct entry *e = calloc(1, sizeof *e);
+    if (e) {
+        e->loop = loop;
+        e->done = done;
+        e->ud = ud;
+    }
+    if (!e || !queue_push(r, e, fp)) {
         free(e);
         (void)atomic_fetch_add(&r->n_failed, 1);
         return false;
     }
-    fingerprint_init(fp);
-    if (was_empty) {
-        (void)pthread_cond_signal(&r->wake);
-    }
+    fingerprint_init(fp); /* the entry may be gone already: not read here */
     return true;
 }
 
@@ -364,7 +375,8 @@ void records_reader_close(struct records_reader *r)
     }
 }
 
-bool records_list(struct records_reader *r, const struct records_query *q, records_row_fn *fn, void *ud, struct failure *f)
+bool records_list(struct records_reader *r, const struct records_query *q, records_row_fn *fn,
+                  void *ud, struct failure *f)
 {
     return records_db_list(r->db, q, fn, ud, f);
 }

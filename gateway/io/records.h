@@ -1,11 +1,15 @@
-/* records.h - records.db: one row for each response, durable before its last byte. All SQL of that database is in records_db.c.
+/* records.h - records.db: one row for each response, durable before its last byte. All SQL of that
+ * database is in records_db.c.
  *
- * One writer thread gathers what was appended and commits it as a group (WAL, synchronous FULL), then tells each caller on its own loop.
- * The request path never waits for the disk. Readers (command line, API) open their own read-only handle.
+ * One writer thread gathers what was appended and commits it as a group (WAL, synchronous FULL),
+ * then tells each caller on its own loop. The request path never waits for the disk. Readers
+ * (command line, API) open their own read-only handle.
  *
- * When a commit fails (disk full, read-only, another process held the write lock for more than 5 s) each caller of that group is told, and
- * records_is_writable() is false until a later commit works. The writer tries by itself once a second, so it comes back without an append
- * when there is room again; it opens the file again when it was moved away or replaced. What was acknowledged survives kill -9.
+ * When a commit fails (disk full, read-only, another process held the write lock for more than 5 s)
+ * each caller of that group is told, and records_is_writable() is false until a later commit works.
+ * The writer tries by itself once a second, so it comes back without an append when there is room
+ * again; it opens the file again when it was moved away or replaced. What was acknowledged survives
+ * kill -9.
  */
 #ifndef ISOTHERM_RECORDS_H
 #define ISOTHERM_RECORDS_H
@@ -17,17 +21,19 @@
 #define RECORDS_QUEUE_MAX 65536 /* some 2 KB each: what a daemon can hold while the disk stalls */
 
 struct records;
-/* Makes the file (0600) and its folders (0700) where they are missing. A file that is damaged, of another program or of a newer version is
- * left as it is: failure 500 records_unusable, one line that names the file and what to do. */
+/* Makes the file (0600) and its folders (0700) where they are missing. A file that is damaged, of
+ * another program or of a newer version is left as it is: failure 500 records_unusable, one line
+ * that names the file and what to do. */
 bool records_open(struct records **out, const char *path, struct failure *f)
     __attribute__((warn_unused_result));
 void records_close(
     struct records
         *r); /* commits what is waiting; before the loops of its callers are freed. NULL allowed */
 
-/* Takes the fingerprint over (moved; *fp is zeroed). done(ok) is called exactly once on `loop` when the row is durable or could not be
- * written. `loop` NULL: from the writer's thread. A request id that is there already is not written: done(false).
- * false: not taken (the queue is full, memory): done is not called, *fp is as it was. */
+/* Takes the fingerprint over (moved; *fp is zeroed). done(ok) is called exactly once on `loop` when
+ * the row is durable or could not be written. `loop` NULL: from the writer's thread. A request id
+ * that is there already is not written: done(false). false: not taken (the queue is full, memory):
+ * done is not called, *fp is as it was. */
 typedef void records_done_fn(bool ok, void *ud);
 bool records_append(struct records *r, struct fingerprint *fp, struct loop *loop,
                     records_done_fn *done, void *ud) __attribute__((warn_unused_result));
@@ -40,7 +46,8 @@ struct records_reader;
 bool records_reader_open(struct records_reader **out, const char *path, struct failure *f)
     __attribute__((warn_unused_result));
 void records_reader_close(struct records_reader *r);
-/* NULL, 0, 0: all, at most 100; newest first. `model` is the model that answered or the name that was asked for. */
+/* NULL, 0, 0: all, at most 100; newest first. `model` is the model that answered or the name that
+ * was asked for. */
 #define RECORDS_LIMIT_MAX 100000
 struct records_query {
     const char *model;

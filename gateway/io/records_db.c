@@ -1,9 +1,10 @@
 /* records_db.c - all SQL of records.db.
  *
- * A file is checked before anything is written to it: whose it is (application_id), how old (user_version), and whether it is sound. The
- * full check reads every page, so it is made where that is quick (CHECK_BYTES_MAX) or needed (a -wal file was left: the last process
- * was killed); a larger file that was closed well is trusted, and damage in it shows as a failed commit.
- * Until the check has passed the handle is query_only and leaves the write-ahead log alone when it is closed.
+ * A file is checked before anything is written to it: whose it is (application_id), how old
+ * (user_version), and whether it is sound. The full check reads every page, so it is made where
+ * that is quick (CHECK_BYTES_MAX) or needed (a -wal file was left: the last process was killed); a
+ * larger file that was closed well is trusted, and damage in it shows as a failed commit. Until the
+ * check has passed the handle is query_only and leaves the write-ahead log alone when it is closed.
  *
  * The columns are what lists filter and people query by hand; `detail` is the record itself.
  */
@@ -19,12 +20,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUSY_MS 5000
+#define BUSY_MS         5000
 #define CHECK_BYTES_MAX (32 << 20)
-#define WAL_BYTES_KEPT (64 << 20) /* after a checkpoint the log is cut to this */
-#define APPLICATION_ID 0x49734f72 /* "IsOr" */
-#define TEXT_OF(x) #x
-#define NUMBER_OF(x) TEXT_OF(x)
+#define WAL_BYTES_KEPT  (64 << 20) /* after a checkpoint the log is cut to this */
+#define APPLICATION_ID  0x49734f72 /* "IsOr" */
+#define TEXT_OF(x)      #x
+#define NUMBER_OF(x)    TEXT_OF(x)
 
 /* The step from version i to i + 1. Never change one that was released: add the next. */
 static const char *const migrations[] = {
@@ -62,17 +63,28 @@ static const char *const migrations[] = {
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 
-enum statement { BEGIN_WRITE, COMMIT, ROLLBACK, PROBE, INSERT, LIST, LIST_MODEL, GET, N_STATEMENTS };
+enum statement {
+    BEGIN_WRITE,
+    COMMIT,
+    ROLLBACK,
+    PROBE,
+    INSERT,
+    LIST,
+    LIST_MODEL,
+    GET,
+    N_STATEMENTS
+};
 static const char *const statements[N_STATEMENTS] = {
     [BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
     [PROBE] = "UPDATE probe SET n = n + 1",
-    [INSERT] = "INSERT INTO records (request_id, started_us, ended_us, endpoint, requested_model, backend,"
-               " model, served_model, system_fingerprint, catalog_version, outcome, status, error_code,"
-               " prompt_tokens, completion_tokens, seed, body_sha256, answer_sha256, finish, n_deltas,"
-               " build, detail)"
-               " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [INSERT] =
+        "INSERT INTO records (request_id, started_us, ended_us, endpoint, requested_model, backend,"
+        " model, served_model, system_fingerprint, catalog_version, outcome, status, error_code,"
+        " prompt_tokens, completion_tokens, seed, body_sha256, answer_sha256, finish, n_deltas,"
+        " build, detail)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [LIST] = "SELECT request_id, detail FROM records WHERE started_us >= ?1"
              " ORDER BY started_us DESC, request_id LIMIT ?2",
     [LIST_MODEL] = "SELECT request_id, detail FROM records"
@@ -95,17 +107,21 @@ static bool unusable(struct failure *f, const char *path, const char *text)
 
 static bool damaged(struct failure *f, const char *path, const char *detail)
 {
-    const char *last_line = strrchr(detail, '\n'); /* quick_check begins with a line that names the database */
+    const char *last_line =
+        strrchr(detail, '\n'); /* quick_check begins with a line that names the database */
     detail = last_line ? last_line + 1 : detail;
     return failure_set(f, 500, "records_unusable", NULL,
-                       "records '%.300s': damaged (%.80s), move it away or put back a copy, a new one is made when there is none", path, detail);
+                       "records '%.300s': damaged (%.80s), move it away or put back a copy, a new "
+                       "one is made when there is none",
+                       path, detail);
 }
 
 /* What SQLite says about the file, in our words. */
 static bool fail_from_sqlite(struct failure *f, const char *path, sqlite3 *handle)
 {
     char text[200];
-    int code = handle ? sqlite3_errcode(handle) : SQLITE_NOMEM, os = handle ? sqlite3_system_errno(handle) : 0;
+    int code = handle ? sqlite3_errcode(handle) : SQLITE_NOMEM,
+        os = handle ? sqlite3_system_errno(handle) : 0;
     switch (code & 0xff) {
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
@@ -115,11 +131,15 @@ static bool fail_from_sqlite(struct failure *f, const char *path, sqlite3 *handl
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
-        (void)snprintf(text, sizeof text, "cannot be opened: %s, run as its owner and look at the permissions of the file and its folder",
+        (void)snprintf(text, sizeof text,
+                       "cannot be opened: %s, run as its owner and look at the permissions of the "
+                       "file and its folder",
                        os ? strerror(os) : sqlite3_errmsg(handle));
         return unusable(f, path, text);
     default:
-        (void)snprintf(text, sizeof text, "%.100s%s%.60s", handle ? sqlite3_errmsg(handle) : "out of memory", os ? ": " : "", os ? strerror(os) : "");
+        (void)snprintf(text, sizeof text, "%.100s%s%.60s",
+                       handle ? sqlite3_errmsg(handle) : "out of memory", os ? ": " : "",
+                       os ? strerror(os) : "");
         return unusable(f, path, text);
     }
 }
@@ -156,7 +176,8 @@ static bool query_number(sqlite3 *handle, const char *sql, long *out)
 static sqlite3_stmt *statement(struct records_db *db, enum statement id)
 {
     if (!db->prepared[id]) {
-        (void)sqlite3_prepare_v3(db->handle, statements[id], -1, SQLITE_PREPARE_PERSISTENT, &db->prepared[id], NULL);
+        (void)sqlite3_prepare_v3(db->handle, statements[id], -1, SQLITE_PREPARE_PERSISTENT,
+                                 &db->prepared[id], NULL);
     }
     return db->prepared[id]; /* NULL: the handle has the error */
 }
@@ -184,7 +205,8 @@ static bool make_folders(const char *path)
     return true;
 }
 
-/* The file must be there with our mode before SQLite makes it with its own; -wal and -shm get the mode of the file. */
+/* The file must be there with our mode before SQLite makes it with its own; -wal and -shm get the
+ * mode of the file. */
 static bool make_file(const char *path, struct failure *f)
 {
     char text[200];
@@ -209,7 +231,8 @@ static bool make_file(const char *path, struct failure *f)
 
 static bool open_handle(struct records_db *db, const char *path, int flags, struct failure *f)
 {
-    if (sqlite3_open_v2(path, &db->handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(path, &db->handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                        NULL) != SQLITE_OK) {
         return fail_from_sqlite(f, path, db->handle);
     }
     (void)sqlite3_busy_timeout(db->handle, BUSY_MS); /* fails only for a bad handle */
@@ -223,7 +246,8 @@ static bool check_owner(struct records_db *db, const char *path, long *version, 
 {
     char text[120];
     long id, n_tables;
-    if (!query_number(db->handle, "PRAGMA user_version", version) || !query_number(db->handle, "PRAGMA application_id", &id) ||
+    if (!query_number(db->handle, "PRAGMA user_version", version) ||
+        !query_number(db->handle, "PRAGMA application_id", &id) ||
         !query_number(db->handle, "SELECT count(*) FROM sqlite_schema", &n_tables)) {
         return fail_from_sqlite(f, path, db->handle);
     }
@@ -231,8 +255,10 @@ static bool check_owner(struct records_db *db, const char *path, long *version, 
         return unusable(f, path, "is the database of another program, name another file");
     }
     if (*version > VERSION) {
-        (void)snprintf(text, sizeof text, "was written by a newer version (schema %ld, this one knows %d), use that or move the file away", *version,
-                       VERSION);
+        (void)snprintf(text, sizeof text,
+                       "was written by a newer version (schema %ld, this one knows %d), use that "
+                       "or move the file away",
+                       *version, VERSION);
         return unusable(f, path, text);
     }
     return true;
@@ -256,7 +282,8 @@ static bool migrate(struct records_db *db, const char *path, struct failure *f)
     char pragma[64];
     long version;
     /* Another process may have been quicker: the version is read again under the lock. */
-    bool ok = run_sql(db->handle, "BEGIN IMMEDIATE") && query_number(db->handle, "PRAGMA user_version", &version);
+    bool ok = run_sql(db->handle, "BEGIN IMMEDIATE") &&
+              query_number(db->handle, "PRAGMA user_version", &version);
     for (; ok && version < VERSION; version++) {
         (void)snprintf(pragma, sizeof pragma, "PRAGMA user_version = %ld", version + 1);
         ok = run_sql(db->handle, migrations[version]) && run_sql(db->handle, pragma);
@@ -285,13 +312,16 @@ static bool prepare_for_writing(struct records_db *db, const char *path, struct 
     }
     (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     (void)snprintf(pragma, sizeof pragma, "PRAGMA journal_size_limit = %d", WAL_BYTES_KEPT);
-    if (!run_sql(db->handle, "PRAGMA query_only = 0") || !query_text(db->handle, "PRAGMA journal_mode = WAL", mode, sizeof mode) ||
-        !run_sql(db->handle, "PRAGMA synchronous = FULL") || !run_sql(db->handle, "PRAGMA foreign_keys = 1") ||
-        !run_sql(db->handle, pragma)) {
+    if (!run_sql(db->handle, "PRAGMA query_only = 0") ||
+        !query_text(db->handle, "PRAGMA journal_mode = WAL", mode, sizeof mode) ||
+        !run_sql(db->handle, "PRAGMA synchronous = FULL") ||
+        !run_sql(db->handle, "PRAGMA foreign_keys = 1") || !run_sql(db->handle, pragma)) {
         return fail_from_sqlite(f, path, db->handle);
     }
     if (strcmp(mode, "wal") != 0) {
-        return unusable(f, path, "its file system has no shared memory for a write-ahead log, name a file on a local disk");
+        return unusable(f, path,
+                        "its file system has no shared memory for a write-ahead log, name a file "
+                        "on a local disk");
     }
     return migrate(db, path, f);
 }
@@ -302,7 +332,8 @@ bool records_db_open(struct records_db **out, const char *path, struct failure *
     if (!db) {
         return failure_set(f, 500, "out_of_memory", NULL, "out of memory");
     }
-    if (!make_file(path, f) || !open_handle(db, path, SQLITE_OPEN_READWRITE, f) || !prepare_for_writing(db, path, f)) {
+    if (!make_file(path, f) || !open_handle(db, path, SQLITE_OPEN_READWRITE, f) ||
+        !prepare_for_writing(db, path, f)) {
         records_db_close(db);
         return false;
     }
@@ -315,7 +346,9 @@ bool records_db_open_reader(struct records_db **out, const char *path, struct fa
     struct stat st;
     long version;
     if (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-        return failure_set(f, 404, "no_records", NULL, "records '%.300s': there is no such file, start the daemon or name another", path);
+        return failure_set(
+            f, 404, "no_records", NULL,
+            "records '%.300s': there is no such file, start the daemon or name another", path);
     }
     struct records_db *db = calloc(1, sizeof *db);
     if (!db) {
@@ -323,7 +356,11 @@ bool records_db_open_reader(struct records_db **out, const char *path, struct fa
     }
     bool ok = open_handle(db, path, SQLITE_OPEN_READONLY, f) && check_owner(db, path, &version, f);
     if (ok && version != VERSION) {
-        ok = unusable(f, path, version ? "was written by an older version, start the daemon once to bring it up to date" : "holds no records yet");
+        ok = unusable(
+            f, path,
+            version
+                ? "was written by an older version, start the daemon once to bring it up to date"
+                : "holds no records yet");
     }
     if (!ok) {
         records_db_close(db);
@@ -401,7 +438,8 @@ static int bind_text(sqlite3_stmt *s, int at, const char *text)
     return *text ? sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC) : sqlite3_bind_null(s, at);
 }
 
-enum records_db_result records_db_insert(struct records_db *db, const struct fingerprint *fp, struct slice detail)
+enum records_db_result records_db_insert(struct records_db *db, const struct fingerprint *fp,
+                                         struct slice detail)
 {
     sqlite3_stmt *s = statement(db, INSERT);
     if (!s) {
@@ -451,7 +489,9 @@ enum records_db_result records_db_probe(struct records_db *db)
 bool records_db_is_in_place(struct records_db *db)
 {
     int has_moved = 0;
-    return sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) == SQLITE_OK && !has_moved;
+    return sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) ==
+               SQLITE_OK &&
+           !has_moved;
 }
 
 void records_db_settle(struct records_db *db)
@@ -467,11 +507,14 @@ static json_t *row_record(sqlite3_stmt *s, struct failure *f)
 {
     const char *text = (const char *)sqlite3_column_text(s, 1);
     json_error_t e;
-    json_t *record = text ? json_loadb(text, (size_t)sqlite3_column_bytes(s, 1), JSON_REJECT_DUPLICATES, &e) : NULL;
+    json_t *record =
+        text ? json_loadb(text, (size_t)sqlite3_column_bytes(s, 1), JSON_REJECT_DUPLICATES, &e)
+             : NULL;
     if (!json_is_object(record)) {
         json_decref(record);
         const unsigned char *id = sqlite3_column_text(s, 0);
-        (void)failure_set(f, 500, "records_unusable", NULL, "record '%.40s' is damaged, put back a copy of the database",
+        (void)failure_set(f, 500, "records_unusable", NULL,
+                          "record '%.40s' is damaged, put back a copy of the database",
                           id ? (const char *)id : "?");
         return NULL;
     }
@@ -483,13 +526,16 @@ static bool fail_reading(struct records_db *db, struct failure *f)
     return fail_from_sqlite(f, sqlite3_db_filename(db->handle, "main"), db->handle);
 }
 
-bool records_db_list(struct records_db *db, const struct records_query *q, records_row_fn *fn, void *ud, struct failure *f)
+bool records_db_list(struct records_db *db, const struct records_query *q, records_row_fn *fn,
+                     void *ud, struct failure *f)
 {
     sqlite3_stmt *s = statement(db, q->model ? LIST_MODEL : LIST);
     if (!s) {
         return fail_reading(db, f);
     }
-    int64_t limit = q->limit <= 0 ? 100 : q->limit > RECORDS_LIMIT_MAX ? RECORDS_LIMIT_MAX : q->limit;
+    int64_t limit = q->limit <= 0                  ? 100
+                    : q->limit > RECORDS_LIMIT_MAX ? RECORDS_LIMIT_MAX
+                                                   : q->limit;
     int bad = sqlite3_bind_int64(s, 1, q->since_us) | sqlite3_bind_int64(s, 2, limit);
     if (q->model) {
         bad |= sqlite3_bind_text(s, 3, q->model, -1, SQLITE_STATIC);
@@ -522,7 +568,9 @@ json_t *records_db_get(struct records_db *db, const char *request_id, struct fai
     if (code == SQLITE_ROW) {
         record = row_record(s, f);
     } else if (code == SQLITE_DONE) {
-        (void)failure_set(f, 404, "not_found", NULL, "there is no record of request '%.64s', see the list of records", request_id);
+        (void)failure_set(f, 404, "not_found", NULL,
+                          "there is no record of request '%.64s', see the list of records",
+                          request_id);
     } else {
         (void)fail_reading(db, f);
     }

@@ -1,4 +1,5 @@
-/* records_db.h - the database under records.h: schema, checks, statements. Private to records.c. One thread at a time. */
+/* records_db.h - the database under records.h: schema, checks, statements. Private to records.c.
+ * One thread at a time. */
 #ifndef ISOTHERM_RECORDS_DB_H
 #define ISOTHERM_RECORDS_DB_H
 
@@ -16,7 +17,7 @@ void records_db_close(struct records_db *db); /* NULL allowed */
 
 enum records_db_result {
     RECORDS_DB_OK,
-    RECORDS_DB_ROW, /* this row cannot be written (its id is there already); the transaction goes on */
+    RECORDS_DB_ROW, /* this row cannot be written (its id is there already); go on */
     RECORDS_DB_WAIT,  /* no room, or locked too long: the handle is good, try again later */
     RECORDS_DB_BROKEN /* close and open again */
 };
@@ -30,7 +31,8 @@ void records_db_rollback(struct records_db *db);
 enum records_db_result records_db_probe(struct records_db *db);
 /* Whether the path still leads to the file that is open. */
 bool records_db_is_in_place(struct records_db *db);
-/* Brings the log into the file: for one that was moved away without its log, before it is closed. SQLite does not do that for a moved file. */
+/* Brings the log into the file: for one that was moved away without its log, before it is closed.
+ * SQLite does not do that for a moved file. */
 void records_db_settle(struct records_db *db);
 
 bool records_db_list(struct records_db *db, const struct records_query *q, records_row_fn *fn,

@@ -48,10 +48,11 @@ struct loop *server_loop(const struct server *s, unsigned index);
 
 /* ---- life of a request
  *
- * The handler must end each request exactly once (conn_reply, conn_stream_end or conn_stream_abort),
- * also after the client left: until then the request, its strings and its body stay valid, and every
- * answering function does nothing. After that call `c` is gone. All functions belong to the thread
- * of the request's loop; on_close and on_drain come from a clean stack and may call any of them.
+ * The handler must end each request exactly once (conn_reply, conn_stream_end or
+ * conn_stream_abort), also after the client left: until then the request, its strings and its body
+ * stay valid, and every answering function does nothing. After that call `c` is gone. All functions
+ * belong to the thread of the request's loop; on_close and on_drain come from a clean stack and may
+ * call any of them.
  */
 const char *conn_method(const struct conn *c);
 const char *conn_path(const struct conn *c);                     /* decoded, without query */

@@ -1,4 +1,5 @@
-/* fuzz_config.c - the configuration file: any bytes are loaded or refused with one line of text that names the file. */
+/* fuzz_config.c - the configuration file: any bytes are loaded or refused with one line of text
+ * that names the file. */
 #include "gateway/base/config.h"
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* fuzz_link.c - a stream of frames in pieces: the first byte says how long the pieces are. Each frame is parsed as the engine does it,
- * its parameters are read, and what is a JSON object must come back from link_frame() equal.
+/* fuzz_link.c - a stream of frames in pieces: the first byte says how long the pieces are. Each
+ * frame is parsed as the engine does it, its parameters are read, and what is a JSON object must
+ * come back from link_frame() equal.
  */
 #include "local-engine/link.h"
 #include "local-engine/link_params.h"
@@ -47,7 +48,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         const char *frame;
         size_t len;
         int rc = 0;
-        if (!link_reader_feed(&r, (const char *)data + i, size - i < piece ? size - i : piece, NULL)) {
+        if (!link_reader_feed(&r, (const char *)data + i, size - i < piece ? size - i : piece,
+                              NULL)) {
             break;
         }
         while ((rc = link_reader_next(&r, &frame, &len)) == 1) {

@@ -39,6 +39,7 @@ static const char *const fields[] = {"model",
 
 struct talk {
     struct conn *conn;
+    struct loop *loop;
     json_t *body;
     char model[128];
     size_t at, end;
@@ -128,7 +129,7 @@ static json_t *usage_json(const struct talk *t)
 
 static void end_talk(struct talk *t)
 {
-    loop_timer_cancel(conn_loop(t->conn), &t->timer);
+    loop_timer_cancel(t->loop, &t->timer);
     json_decref(t->body);
     free(t);
 }
@@ -185,7 +186,7 @@ static void next_word(void *ud)
         return;
     }
     send_word(t);
-    (void)loop_timer_arm(conn_loop(t->conn), &t->timer, strcmp(t->model, "slow") == 0 ? 100 : 1,
+    (void)loop_timer_arm(t->loop, &t->timer, strcmp(t->model, "slow") == 0 ? 100 : 1,
                          next_word, t);
 }
 
@@ -228,12 +229,14 @@ static void chat(struct conn *c)
                               "has_key", conn_header(c, "authorization") != NULL);
     (void)json_array_append_new(seen, entry);
     if (strncmp(model, "status-", 7) == 0) {
-        refuse(c, (int)strtol(model + 7, NULL, 10), "scripted", "model",
-               "Scripted failure of '%s'.");
+        reply_json(c, (int)strtol(model + 7, NULL, 10),
+                   json_pack("{s:{s:s,s:s,s:n,s:n}}", "error", "message", "Scripted failure", "type",
+                             "scripted_error", "param", "code"));
     } else if (is_acceptable(c, body, model) && strcmp(model, "hang") != 0) {
         struct talk *t = calloc(1, sizeof *t);
         const json_t *max = json_object_get(body, "max_tokens");
         t->conn = c;
+        t->loop = conn_loop(c);
         t->body = json_incref(body);
         (void)snprintf(t->model, sizeof t->model, "%s", model);
         t->end = json_is_integer(max) && json_integer_value(max) < (json_int_t)N_WORDS

@@ -95,6 +95,9 @@ static void test_plain(void **state)
     const struct chat_message empty = {"user", "", 0}, spells = {"user", "<s>x", 4};
     expect(t, "plain", &empty, 1, "");
     tokenizer_close(t);
+    t = make(markers, "{\"bos_token\":\"<s>\"}");
+    expect(t, "plain", talk, 5, "and?"); /* there is one, but no sequence begins with it */
+    tokenizer_close(t);
     t = make(markers, "{\"bos_token\":\"<s>\",\"add_bos_token\":true}");
     expect(t, "plain", talk, 5, "^and?");
     expect(t, "plain", &empty, 1, "^");

@@ -1,4 +1,5 @@
-/* test_config.c - the shipped example is the defaults; every error case of tests/golden/config has its text; drop-ins; keys from outside. */
+/* test_config.c - the shipped example is the defaults; every error case of tests/golden/config has
+ * its text; drop-ins; keys from outside. */
 #include "gateway/base/config.h"
 #include "gateway/base/limits.h"
 #include "gateway/base/yaml_lines.h"
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GOLDEN "tests/golden/config"
+#define GOLDEN  "tests/golden/config"
 #define SHIPPED "config/isotherm.yaml"
 
 static char dir[64]; /* of this run */
@@ -145,7 +146,8 @@ static void test_shipped_example(void **state)
     buf_release(&want);
 }
 
-/* The lists in the comments of the example are valid too: the indented comment lines before `providers: []` and the like. */
+/* The lists in the comments of the example are valid too: the indented comment lines before
+ * `providers: []` and the like. */
 static void test_shipped_comments(void **state)
 {
     (void)state;
@@ -183,7 +185,8 @@ static int not_hidden(const struct dirent *d)
     return d->d_name[0] != '.';
 }
 
-/* Each case: in.yaml -> the error's text without its folder, or "ok". GOLDEN_UPDATE=1 rewrites want.txt. */
+/* Each case: in.yaml -> the error's text without its folder, or "ok". GOLDEN_UPDATE=1 rewrites
+ * want.txt. */
 static void golden_case(const char *name)
 {
     char path[400], want_path[400], have[600];
@@ -230,10 +233,10 @@ static void test_dropins(void **state)
 {
     (void)state;
     struct config *c = load_ok(GOLDEN "/dropin-good/in.yaml");
-    assert_int_equal(c->threads, 3);              /* the last file wins */
-    assert_string_equal(c->log_level, "debug");   /* only the first file has it */
-    assert_null(c->socket);                       /* null over a value */
-    assert_int_equal(c->n_providers, 1);          /* lists whole */
+    assert_int_equal(c->threads, 3);            /* the last file wins */
+    assert_string_equal(c->log_level, "debug"); /* only the first file has it */
+    assert_null(c->socket);                     /* null over a value */
+    assert_int_equal(c->n_providers, 1);        /* lists whole */
     assert_string_equal(c->providers[0].name, "c");
     assert_string_equal(c->providers[0].catalog, "c");
     assert_string_equal(c->providers[0].base_url, "http://127.0.0.1:9/v1");
@@ -286,7 +289,8 @@ static void test_addresses(void **state)
 {
     (void)state;
     static const char *const good[] = {"", "0.0.0.0:0", "127.0.0.1:65535", "[::1]:4117", "[::]:0"};
-    static const char *const bad[] = {":4117", "127.0.0.1:", "[]:1", "[::1]", "127.1:4117", "1.2.3.4:5:6", "127.0.0.1:+1", "127.0.0.1: 1"};
+    static const char *const bad[] = {":4117",      "127.0.0.1:",  "[]:1",         "[::1]",
+                                      "127.1:4117", "1.2.3.4:5:6", "127.0.0.1:+1", "127.0.0.1: 1"};
     char path[128], text[128];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         int n = snprintf(text, sizeof text, "listen: \"%s\"\n", good[i]);
@@ -305,7 +309,8 @@ static void test_addresses(void **state)
 static void test_lines(void **state)
 {
     (void)state;
-    static const char text[] = "a: 1\nb:\n  - x: 1\n    y:\n      - p\n      - q\n  - {x: 2,\n     y: [r]}\nc: |\n  text\n  more\nd: e\n";
+    static const char text[] = "a: 1\nb:\n  - x: 1\n    y:\n      - p\n      - q\n  - {x: 2,\n     "
+                               "y: [r]}\nc: |\n  text\n  more\nd: e\n";
     struct yaml_lines *l = NULL;
     struct yaml_lines_error err = {0};
     assert_true(yaml_lines_parse(&l, text, sizeof text - 1, &err));
@@ -388,10 +393,17 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_shipped_example), cmocka_unit_test(test_shipped_comments),
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_dropins),         cmocka_unit_test(test_odd_files),
-        cmocka_unit_test(test_many_entries), cmocka_unit_test(test_addresses),   cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_key),      cmocka_unit_test(test_records_path),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_shipped_example),
+        cmocka_unit_test(test_shipped_comments),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_dropins),
+        cmocka_unit_test(test_odd_files),
+        cmocka_unit_test(test_many_entries),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_key),
+        cmocka_unit_test(test_records_path),
     };
     int rc = cmocka_run_group_tests_name("config", tests, NULL, NULL);
     if (rc == 0) { /* kept for a look when something is wrong */

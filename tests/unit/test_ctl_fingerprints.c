@@ -1,4 +1,5 @@
-/* test_ctl_fingerprints.c - times as --since takes them, and what list and show print of a small database. */
+/* test_ctl_fingerprints.c - times as --since takes them, and what list and show print of a small
+ * database. */
 #include "gateway/ctl/ctl_fingerprints.h"
 #include "gateway/io/records.h"
 
@@ -35,8 +36,9 @@ static void test_since(void **state)
         {"3d", 740800},
         {"1w", 395200},
     };
-    static const char *const bad[] = {"",  "yesterday", "2026-02-30", "2026-13-01", "2026-11-30T25:00", "2026-11-30 09:30",
-                                      "2", "h",         "2y",         "-2h",        "2h30m",            "99999999999d"};
+    static const char *const bad[] = {
+        "",  "yesterday", "2026-02-30", "2026-13-01", "2026-11-30T25:00", "2026-11-30 09:30", "2",
+        "h", "2y",        "-2h",        "2h30m",      "99999999999d"};
     int64_t us;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         us = -1;
@@ -62,14 +64,17 @@ static void store(struct records *r, int i, const char *asked, const char *model
     f.status = 200;
     f.asked = json_pack("{s:f,s:i}", "temperature", 1.7, "max_tokens", 9);
     f.sent = json_pack("{s:i,s:i}", "temperature", 1, "max_tokens", 9);
-    f.adjustments = i == 1 ? json_array() : json_pack("[{s:s,s:f,s:i,s:s,s:s,s:i}]", "param", "temperature", "asked", 1.7, "sent", 1, "action",
-                                                      "clamped", "reason", "above_max", "claim", 12);
+    f.adjustments =
+        i == 1 ? json_array()
+               : json_pack("[{s:s,s:f,s:i,s:s,s:s,s:i}]", "param", "temperature", "asked", 1.7,
+                           "sent", 1, "action", "clamped", "reason", "above_max", "claim", 12);
     f.fallback = i == 3 ? json_pack("{s:s,s:[s]}", "from", asked, "because", "seed") : NULL;
     f.attempts = json_array();
     assert_true(records_append(r, &f, NULL, NULL, NULL));
 }
 
-/* Runs the verb with the given words after it; the words end with NULL. What it printed on standard output is yours. */
+/* Runs the verb with the given words after it; the words end with NULL. What it printed on standard
+ * output is yours. */
 static char *run(int want_status, ...)
 {
     char name[] = "fingerprints", out[128];
@@ -113,9 +118,11 @@ static void test_list(void **state)
     (void)state;
     char *text = run(0, "list", "--records", path, NULL);
     has(text, "TIME                 ID  ");
-    has(text, "2026-11-30T09:30:01Z req_00000000000000000000000000000001 200 ok        -                    p/one\n2026");
-    has(text, "Z req_00000000000000000000000000000002 200 ok        -                    p/a?[31m?b\n"
-              "    asked fast -> p/a?[31m?b; temperature 1.7->1 clamped\n");
+    has(text, "2026-11-30T09:30:01Z req_00000000000000000000000000000001 200 ok        -           "
+              "         p/one\n");
+    has(text,
+        "Z req_00000000000000000000000000000002 200 ok        -                    p/a?[31m?b\n"
+        "    asked fast -> p/a?[31m?b; temperature 1.7->1 clamped\n");
     has(text, "local\n    fallback from p/one because of seed; temperature 1.7->1 clamped\n");
     has(text, "aaaaaa..\n");
     char *line = text, *end;
@@ -127,7 +134,8 @@ static void test_list(void **state)
     has(text, "{\"request_id\":\"req_00000000000000000000000000000004\"");
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     free(text);
-    text = run(0, "list", "--records", path, "--model", "p/one", "--since", "2026-11-30T09:30:02", NULL);
+    text = run(0, "list", "--records", path, "--model", "p/one", "--since", "2026-11-30T09:30:02",
+               NULL);
     has(text, "00003 200");
     assert_null(strstr(text, "00001 200"));
     free(text);
@@ -138,12 +146,15 @@ static void test_show(void **state)
     (void)state;
     char id[] = "req_00000000000000000000000000000003";
     char *text = run(0, "show", id, "--records", path, NULL);
-    has(text, "started                  2026-11-30T09:30:03.000000Z\nended                    2026-11-30T09:30:04.500000Z\n");
-    has(text, "parameters\n  temperature asked      1.7\n  temperature sent       1\n  max_tokens             9\n");
+    has(text, "started                  2026-11-30T09:30:03.000000Z\nended                    "
+              "2026-11-30T09:30:04.500000Z\n");
+    has(text, "parameters\n  temperature asked      1.7\n  temperature sent       1\n  max_tokens  "
+              "           9\n");
     has(text, "  temperature 1.7->1 clamped (above_max, claim 12)\n");
     free(text);
     text = run(0, "show", id, "--records", path, "--json", NULL);
-    has(text, "\"asked\":{\"temperature\":1.7,\"max_tokens\":9},\"sent\":{\"temperature\":1,\"max_tokens\":9}");
+    has(text, "\"asked\":{\"temperature\":1.7,\"max_tokens\":9},\"sent\":{\"temperature\":1,\"max_"
+              "tokens\":9}");
     free(text);
 }
 

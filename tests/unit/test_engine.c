@@ -1,4 +1,5 @@
-/* test_engine.c - sessions on a real small model: what it says, that company changes no bit, and every way to end. */
+/* test_engine.c - sessions on a real small model: what it says, that company changes no bit, and
+ * every way to end. */
 #include "local-engine/engine.h"
 
 #include <math.h>
@@ -97,7 +98,8 @@ static void ask_text(struct ask *a, const char *text)
     int32_t *ids;
     size_t n;
     struct engine_error err = {.code = ENGINE_OK};
-    assert_true(tokenizer_encode(engine_tokenizer(engine), text, strlen(text), true, &ids, &n, &err));
+    assert_true(
+        tokenizer_encode(engine_tokenizer(engine), text, strlen(text), true, &ids, &n, &err));
     assert_true(n < 1000);
     a->ids[0] = tokenizer_bos(engine_tokenizer(engine));
     memcpy(a->ids + 1, ids, n * sizeof *ids);
@@ -155,7 +157,8 @@ static void test_greedy_text(void **state)
 static void test_seeds(void **state)
 {
     (void)state;
-    static const int64_t seeds[] = {0, 1, -2, 4294967297, 2147483648, 9007199254740992, 9007199254740993, INT64_MAX};
+    static const int64_t seeds[] = {
+        0, 1, -2, 4294967297, 2147483648, 9007199254740992, 9007199254740993, INT64_MAX};
     enum { N = sizeof seeds / sizeof *seeds };
     static struct result r[N], again;
     for (int i = 0; i < N; i++) {
@@ -233,8 +236,14 @@ static void test_greedy_choices_are_copies(void **state)
 static void ask_busy(struct ask *a, int i)
 {
     static const char *const prompts[] = {
-        "Once upon a time", "The cat", "One day, a big dog and a small boy went to the park. They saw a ball.", "Tom", "She was sad because",
-        "He", "In the forest there lived a bear who liked honey more than anything", "A"};
+        "Once upon a time",
+        "The cat",
+        "One day, a big dog and a small boy went to the park. They saw a ball.",
+        "Tom",
+        "She was sad because",
+        "He",
+        "In the forest there lived a bear who liked honey more than anything",
+        "A"};
     ask_init(a);
     ask_text(a, prompts[i]);
     a->r.seed = 42 + (i % 3);
@@ -302,7 +311,8 @@ static void test_threads_change_no_bit(void **state)
     assert_same(&two, &one);
 }
 
-/* The text of tokens equals the text that came, and the alternatives' first is the token at temperature 0. */
+/* The text of tokens equals the text that came, and the alternatives' first is the token at
+ * temperature 0. */
 static void test_logprobs(void **state)
 {
     (void)state;
@@ -343,7 +353,8 @@ static void test_stop_strings(void **state)
     assert_string_equal(r.c[0].text, ", there was a little girl named Lily. She ");
     assert_string_equal(r.c[0].finish, "stop");
     assert_int_equal(r.c[0].matched, 1);
-    assert_true(r.c[0].n_generated > (int64_t)r.c[0].n_tokens); /* tokens of the stop string are not reported */
+    assert_true(r.c[0].n_generated >
+                (int64_t)r.c[0].n_tokens); /* tokens of the stop string are not reported */
     size_t len = 0;
     for (size_t i = 0; i < r.c[0].n_tokens; i++) {
         size_t n;
@@ -418,7 +429,8 @@ static void test_context_is_the_last_end(void **state)
     assert_string_equal(r.c[0].finish, "length");
 }
 
-static void assert_refused(struct ask *a, enum engine_code code, const char *param, const char *text)
+static void assert_refused(struct ask *a, enum engine_code code, const char *param,
+                           const char *text)
 {
     struct engine_error err = {.code = ENGINE_OK};
     struct session *s;
@@ -440,10 +452,13 @@ static void test_refusals(void **state)
     a.r.n_prompt = 512;
     assert_refused(&a, ENGINE_CONTEXT_FULL, "prompt", NULL);
     a.r.n_prompt = 600;
-    assert_refused(&a, ENGINE_CONTEXT_FULL, "prompt", "prompt has 600 tokens, the context of the model has room for 511 and at least one new one");
+    assert_refused(&a, ENGINE_CONTEXT_FULL, "prompt",
+                   "prompt has 600 tokens, the context of the model has room for 511 and at least "
+                   "one new one");
     ask_init(&a);
     a.ids[2] = 512;
-    assert_refused(&a, ENGINE_BAD_PARAM, "prompt", "token id 512 of the prompt is outside the vocabulary 0..511");
+    assert_refused(&a, ENGINE_BAD_PARAM, "prompt",
+                   "token id 512 of the prompt is outside the vocabulary 0..511");
     a.ids[2] = -1;
     assert_refused(&a, ENGINE_BAD_PARAM, "prompt", NULL);
     ask_init(&a);
@@ -504,12 +519,14 @@ static void test_error_leaves_others_alone(void **state)
     static struct result bad, good, alone;
     static struct ask a, b;
     ask_init(&a);
-    a.sampling.no_repeat_ngram_size = 1; /* every token once: runs out of candidates after the vocabulary */
+    a.sampling.no_repeat_ngram_size =
+        1; /* every token once: runs out of candidates after the vocabulary */
     a.sampling.ignore_eos = true;
     ask_init(&b);
     b.r.max_tokens = 60;
     run(&b, &alone);
-    /* All tokens but those of the prompt are used up within the context of 512, so bias cannot help either. */
+    /* All tokens but those of the prompt are used up within the context of 512, so bias cannot
+     * help either. */
     for (int i = 0; i < 500; i++) {
         a.ids[i] = i;
     }
@@ -574,7 +591,8 @@ static void test_best_of(void **state)
     assert_null(best.c[2].finish);
 }
 
-/* More choices than fit into one batch: each still gets its own stream, and none falls back by more than a batch. */
+/* More choices than fit into one batch: each still gets its own stream, and none falls back by
+ * more than a batch. */
 static struct {
     char first[256];
     uint32_t n_finished;
@@ -681,7 +699,8 @@ static void copy_file(const char *from, const char *to, const char *name, bool s
 static void test_nan_is_an_error(void **state)
 {
     (void)state;
-    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors"};
+    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                        "generation_config.json", "model.safetensors"};
     char folder[] = "/tmp/test_engine_XXXXXX", path[256];
     static struct result r;
     static struct ask a;

@@ -1,6 +1,6 @@
-/* test_engine_child.c - the daemon's side of the engine against a child that does what each test needs: this program itself, started
- * again with --fd. What the prompt of a call says, the child does. With ISOTHERM_ENGINE in the environment the last test uses the real
- * program.
+/* test_engine_child.c - the daemon's side of the engine against a child that does what each test
+ * needs: this program itself, started again with --fd. What the prompt of a call says, the child
+ * does. The last test uses the real program, where it is built already.
  */
 #include "gateway/base/log.h"
 #include "gateway/io/engine_child.h"
@@ -55,15 +55,19 @@ static void child_send(json_t *frame, bool is_split)
 
 static void child_text(json_int_t id, const char *text, bool is_split)
 {
-    child_send(json_pack("{s:s, s:I, s:i, s:s}", "op", "text", "id", id, "choice", 0, "text", text), is_split);
+    child_send(json_pack("{s:s, s:I, s:i, s:s}", "op", "text", "id", id, "choice", 0, "text", text),
+               is_split);
 }
 
 static void child_done(json_int_t id, bool is_split)
 {
-    child_send(json_pack("{s:s, s:I, s:i, s:i}", "op", "done", "id", id, "prompt_tokens", 1, "completion_tokens", 2), is_split);
+    child_send(json_pack("{s:s, s:I, s:i, s:i}", "op", "done", "id", id, "prompt_tokens", 1,
+                         "completion_tokens", 2),
+               is_split);
 }
 
-/* What a process should not have, as text: environment, descriptors, core files, terminal's session. */
+/* What a process should not have, as text: environment, descriptors, core files, terminal's
+ * session. */
 static void child_report(json_int_t id)
 {
     extern char **environ;
@@ -74,7 +78,8 @@ static void child_report(json_int_t id)
         n_open += fcntl(fd, F_GETFD) >= 0;
     }
     (void)getrlimit(RLIMIT_CORE, &core);
-    (void)snprintf(text, sizeof text, "env %d open %d core %d leader %d", environ && *environ, n_open, (int)core.rlim_max, getsid(0) == getpid());
+    (void)snprintf(text, sizeof text, "env %d open %d core %d leader %d", environ && *environ,
+                   n_open, (int)core.rlim_max, getsid(0) == getpid());
     child_text(id, text, false);
 }
 
@@ -90,7 +95,8 @@ static void child_do(const char *what, json_int_t id)
         child_text(id, "hanging", false);
         return;
     } else if (strcmp(what, "error") == 0) {
-        child_send(json_pack("{s:s, s:I, s:s, s:s, s:s}", "op", "error", "id", id, "code", "context_length_exceeded", "param", "prompt", "text",
+        child_send(json_pack("{s:s, s:I, s:s, s:s, s:s}", "op", "error", "id", id, "code",
+                             "context_length_exceeded", "param", "prompt", "text",
                              "prompt has 300 tokens"),
                    false);
         return;
@@ -115,7 +121,8 @@ static void child_do(const char *what, json_int_t id)
 static void child_frame(const char *p, size_t len)
 {
     json_t *frame = json_loadb(p, len, 0, NULL);
-    const char *op = json_string_value(json_object_get(frame, "op")), *prompt = json_string_value(json_object_get(frame, "prompt"));
+    const char *op = json_string_value(json_object_get(frame, "op")),
+               *prompt = json_string_value(json_object_get(frame, "prompt"));
     if (op && strcmp(op, "cancel") == 0) {
         child_cancels++;
     } else if (prompt) {
@@ -124,7 +131,8 @@ static void child_frame(const char *p, size_t len)
     json_decref(frame);
 }
 
-/* argv: program --fd 3 --threads N NAME=FOLDER... The name "dies" makes a child that never gets ready. */
+/* argv: program --fd 3 --threads N NAME=FOLDER... The name "dies" makes a child that never gets
+ * ready. */
 static int child_main(int argc, char **argv)
 {
     struct link_reader r;
@@ -132,8 +140,9 @@ static int child_main(int argc, char **argv)
     if (argc > 5 && strncmp(argv[5], "dies=", 5) == 0) {
         return 3;
     }
-    child_send(json_pack("{s:s, s:s, s:[{s:s}], s:[{s:s, s:s}]}", "op", "ready", "engine", "0", "models", "id", argc > 5 ? argv[5] : "", "refused", "id",
-                         "broken", "error", "it is damaged"),
+    child_send(json_pack("{s:s, s:s, s:[{s:s}], s:[{s:s, s:s}]}", "op", "ready", "engine", "0",
+                         "models", "id", argc > 5 ? argv[5] : "", "refused", "id", "broken",
+                         "error", "it is damaged"),
                false);
     char bytes[4096];
     for (;;) {
@@ -250,7 +259,12 @@ static void world_open(struct world *w, const char *program, const char *model, 
 {
     memset(w, 0, sizeof *w);
     assert_true(loop_new(&w->loop));
-    struct engine_child_options o = {.program = program, .models = &model, .n_models = 1, .threads = 1, .queue_max = queue_max, .loop = w->loop};
+    struct engine_child_options o = {.program = program,
+                                     .models = &model,
+                                     .n_models = 1,
+                                     .threads = 1,
+                                     .queue_max = queue_max,
+                                     .loop = w->loop};
     struct failure f = {.status = 0};
     if (!engine_child_start(&w->e, &o, &f)) {
         fail_msg("%s", f.message);
@@ -301,8 +315,12 @@ static void test_answer(void **state)
     struct call c;
     world_start(&w, 8);
     json_t *models = engine_child_models(w.e);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(models, "models"), 0), "id")), "fake=/folder");
-    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(models, "refused"), 0), "id")), "broken");
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(models, "models"), 0), "id")),
+                        "fake=/folder");
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(models, "refused"), 0), "id")),
+                        "broken");
     json_decref(models);
     call(&w, &c, "hi");
     assert_int_equal(c.n_ends, 1);
@@ -419,7 +437,8 @@ static void test_kill(void **state)
     world_stop(&w);
 }
 
-/* It dies by itself: what it said before arrives first, and a finished answer is a finished answer. */
+/* It dies by itself: what it said before arrives first, and a finished answer is a finished
+ * answer. */
 static void test_crash(void **state)
 {
     (void)state;
@@ -486,13 +505,15 @@ static void test_missing_program(void **state)
     struct failure f = {.status = 0};
     struct loop *loop;
     assert_true(loop_new(&loop));
-    struct engine_child_options o = {.program = "tests/no-such-program", .queue_max = 1, .loop = loop};
+    struct engine_child_options o = {
+        .program = "tests/no-such-program", .queue_max = 1, .loop = loop};
     assert_false(engine_child_start(&e, &o, &f));
     assert_int_equal(f.status, 500);
     loop_free(loop);
 }
 
-/* Calls from several loops, some cancelled, while the child is killed now and then: each call that was not cancelled ends once. */
+/* Calls from several loops, some cancelled, while the child is killed now and then: each call that
+ * was not cancelled ends once. */
 enum { WORKERS = 3, CALLS = 60 };
 
 struct worker {
@@ -543,7 +564,8 @@ static void worker_next(void *ud)
     if (k->n_started < CALLS) {
         struct call *c = &k->calls[k->n_started++];
         c->cancels_at_first = k->n_started % 3 == 0;
-        json_t *frame = json_pack("{s:s, s:s, s:s}", "op", "generate", "model", "fake", "prompt", k->n_started % 2 ? "flood" : "hi");
+        json_t *frame = json_pack("{s:s, s:s, s:s}", "op", "generate", "model", "fake", "prompt",
+                                  k->n_started % 2 ? "flood" : "hi");
         if (!engine_call_start(k->w->e, k->loop, frame, &worker_events, c, &c->c, NULL)) {
             c->c = NULL;
             k->n_refused++;
@@ -613,8 +635,10 @@ static bool is_another(struct world *w, void *pid)
 static void test_real_engine(void **state)
 {
     (void)state;
-    const char *program = getenv("ISOTHERM_ENGINE");
-    if (!program) {
+    char program[256];
+    const char *build = getenv("BUILD");
+    (void)snprintf(program, sizeof program, "%s/isotherm-engine", build ? build : "build");
+    if (access(program, X_OK) != 0) {
         skip();
     }
     struct world w;
@@ -623,14 +647,15 @@ static void test_real_engine(void **state)
     world_open(&w, program, "tales=tests/vectors/stories260k", 8);
     int pid = -1;
     for (int i = 0; i < 2; i++) {
-        wait_for(&w, is_another, &pid, 2000);
+        wait_for(&w, is_another, &pid, 20000);
         pid = engine_child_pid(w.e);
         memset(&c, 0, sizeof c);
-        json_t *frame = json_pack("{s:s, s:s, s:s, s:{s:i, s:i, s:i}}", "op", "generate", "model", "tales", "prompt", "Once upon a time", "params", "seed",
-                                  1, "temperature", 0, "max_tokens", 3);
+        json_t *frame = json_pack("{s:s, s:s, s:s, s:{s:i, s:i, s:i}}", "op", "generate", "model",
+                                  "tales", "prompt", "Once upon a time", "params", "seed", 1,
+                                  "temperature", 0, "max_tokens", 3);
         assert_true(engine_call_start(w.e, w.loop, frame, &events, &c, &c.c, &f));
         json_decref(frame);
-        wait_for(&w, has_ended, &c, 2000);
+        wait_for(&w, has_ended, &c, 20000);
         assert_int_equal(c.f.status, 0);
         assert_string_equal(c.text, " was");
         assert_int_equal(kill(pid, SIGKILL), 0);
@@ -645,10 +670,18 @@ int main(int argc, char **argv)
     }
     log_init(LOG_ERROR - 1); /* the deaths are meant */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),       cmocka_unit_test(test_split_frames),    cmocka_unit_test(test_child_is_bare),
-        cmocka_unit_test(test_error_frame),  cmocka_unit_test(test_not_ready_and_busy), cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_kill),         cmocka_unit_test(test_crash),           cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_delay_grows),  cmocka_unit_test(test_missing_program), cmocka_unit_test(test_many_loops),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_split_frames),
+        cmocka_unit_test(test_child_is_bare),
+        cmocka_unit_test(test_error_frame),
+        cmocka_unit_test(test_not_ready_and_busy),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_delay_grows),
+        cmocka_unit_test(test_missing_program),
+        cmocka_unit_test(test_many_loops),
         cmocka_unit_test(test_real_engine),
     };
     return cmocka_run_group_tests_name("engine_child", tests, NULL, NULL);

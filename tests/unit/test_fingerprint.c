@@ -1,4 +1,5 @@
-/* test_fingerprint.c - SHA-256 against FIPS 180-4, the canonical text against what another program computed, and what a record may hold. */
+/* test_fingerprint.c - SHA-256 against FIPS 180-4, the canonical text against what another program
+ * computed, and what a record may hold. */
 #include "gateway/base/jsonio.h"
 #include "gateway/fingerprint.h"
 
@@ -80,7 +81,7 @@ static void test_sha256(void **state)
 }
 
 #define SENT                                                                                       \
-    "\"temperature\":0.7,\"top_p\":1.0,\"stop\":[\"b\",\"a\"],\"logit_bias\":{\"9\":-1.5,\"10\":" \
+    "\"temperature\":0.7,\"top_p\":1.0,\"stop\":[\"b\",\"a\"],\"logit_bias\":{\"9\":-1.5,\"10\":"  \
     "2},\"max_tokens\":5"
 
 /* The text and its hash were computed with Python's json.dumps(sort_keys=True) and hashlib. */
@@ -114,16 +115,20 @@ static void test_same_configuration_same_fingerprint(void **state)
     static const char *const same[] = {
         "{" SENT ",\"seed\":4}",
         "{\"user\":\"u\"," SENT ",\"metadata\":{\"a\":\"b\"}}",
-        "{\"max_tokens\":5,\"logit_bias\":{\"10\":2.0,\"9\":-1.5},\"stop\":[\"b\",\"a\"],\"top_p\":1,"
+        "{\"max_tokens\":5,\"logit_bias\":{\"10\":2.0,\"9\":-1.5},\"stop\":[\"b\",\"a\"],\"top_p\":"
+        "1,"
         "\"temperature\":0.7}",
-        "{" SENT ",\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"safety_identifier\":\"s\","
+        "{" SENT
+        ",\"prediction\":{\"type\":\"content\",\"content\":\"x\"},\"safety_identifier\":\"s\","
         "\"prompt_cache_key\":\"k\"}",
     };
     static const char *const other[] = {
-        "{}", "{" SENT ",\"top_k\":4}",
+        "{}",
+        "{" SENT ",\"top_k\":4}",
         "{\"temperature\":0.7000000000000001,\"top_p\":1.0,\"stop\":[\"b\",\"a\"],\"logit_bias\":{"
         "\"9\":-1.5,\"10\":2},\"max_tokens\":5}",
-        "{\"temperature\":0.7,\"top_p\":1.0,\"stop\":[\"a\",\"b\"],\"logit_bias\":{\"9\":-1.5,\"10\":"
+        "{\"temperature\":0.7,\"top_p\":1.0,\"stop\":[\"a\",\"b\"],\"logit_bias\":{\"9\":-1.5,"
+        "\"10\":"
         "2},\"max_tokens\":5}",
     };
     char want[24], have[24];
@@ -174,7 +179,8 @@ static void test_record(void **state)
     fill(&f, "{\"temperature\":1}");
     f.started_us = 1700000000000000;
     f.asked = json("{\"temperature\":1.7,\"top_p\":0.7,\"seed\":9007199254740993,\"top_k\":0}");
-    f.adjustments = json("[{\"param\":\"temperature\",\"asked\":1.7,\"sent\":1,\"action\":\"clamped\"}]");
+    f.adjustments =
+        json("[{\"param\":\"temperature\",\"asked\":1.7,\"sent\":1,\"action\":\"clamped\"}]");
     f.outcome = OUTCOME_TRUNCATED;
     f.has_seed = true;
     f.seed = INT64_MIN;
@@ -184,8 +190,9 @@ static void test_record(void **state)
     buf_init(&b, 8192);
     assert_true(jsonio_write(&b, o));
     /* Exact digits, in the order of the header. */
-    assert_non_null(strstr(b.p, "\"asked\":{\"temperature\":1.7,\"top_p\":0.7,\"seed\":9007199254740993,\"top_k\":0},"
-                                "\"sent\":{\"temperature\":1},\"adjustments\":[{"));
+    assert_non_null(strstr(
+        b.p, "\"asked\":{\"temperature\":1.7,\"top_p\":0.7,\"seed\":9007199254740993,\"top_k\":0},"
+             "\"sent\":{\"temperature\":1},\"adjustments\":[{"));
     assert_non_null(strstr(b.p, "\"seed\":-9223372036854775808,\"asked\""));
     assert_int_equal(strncmp(b.p, "{\"request_id\":\"req_0", 20), 0);
     assert_string_equal(text_of(o, "outcome"), "truncated");
@@ -213,16 +220,20 @@ static void test_no_text_of_the_client(void **state)
     struct fingerprint f;
     fill(&f, "{\"prediction\":{\"type\":\"content\",\"content\":\"secret\"},\"stop\":[\"END\"]}");
     f.asked = json("{\"prediction\":{\"type\":\"content\",\"content\":\"secret\"}}");
-    f.adjustments = json("[{\"param\":\"prediction\",\"asked\":{\"content\":\"secret\"},\"sent\":null,\"reason\":\"unsupported\"},"
-                         "{\"param\":\"story\",\"asked\":\"secret\",\"sent\":null,\"reason\":\"unknown_parameter\"},"
-                         "{\"param\":\"level\",\"asked\":4,\"sent\":null,\"reason\":\"unknown_parameter\"},"
-                         "{\"param\":\"stop\",\"asked\":[\"END\"],\"sent\":null,\"reason\":\"unsupported\"}]");
+    f.adjustments = json(
+        "[{\"param\":\"prediction\",\"asked\":{\"content\":\"secret\"},\"sent\":null,\"reason\":"
+        "\"unsupported\"},"
+        "{\"param\":\"story\",\"asked\":\"secret\",\"sent\":null,\"reason\":\"unknown_parameter\"},"
+        "{\"param\":\"level\",\"asked\":4,\"sent\":null,\"reason\":\"unknown_parameter\"},"
+        "{\"param\":\"stop\",\"asked\":[\"END\"],\"sent\":null,\"reason\":\"unsupported\"}]");
     json_t *o = fingerprint_json(&f);
     assert_non_null(o);
     char *text = json_dumps(o, JSON_COMPACT);
     assert_null(strstr(text, "secret"));
-    assert_non_null(strstr(text, "\"sent\":{\"prediction\":{\"sha256\":\"83d084ad9696ef518090b22cca5ac42c34850e5aa1cf45abb34569bfbcfc02c7\","
-                                 "\"bytes\":37},\"stop\":[\"END\"]}"));
+    assert_non_null(strstr(text,
+                           "\"sent\":{\"prediction\":{\"sha256\":"
+                           "\"83d084ad9696ef518090b22cca5ac42c34850e5aa1cf45abb34569bfbcfc02c7\","
+                           "\"bytes\":37},\"stop\":[\"END\"]}"));
     assert_non_null(strstr(text, "\"asked\":4,"));
     assert_non_null(strstr(text, "\"asked\":[\"END\"],"));
     free(text);
@@ -243,7 +254,8 @@ static void test_long_values_become_digests(void **state)
         assert_int_equal(json_object_set_new(f.sent, "user", json_string(text)), 0);
         json_t *o = fingerprint_json(&f), *v = json_object_get(json_object_get(o, "sent"), "user");
         assert_int_equal(json_is_string(v), more == 0);
-        assert_int_equal(json_integer_value(json_object_get(v, "bytes")), more ? FINGERPRINT_VALUE_BYTES_MAX + 1 : 0);
+        assert_int_equal(json_integer_value(json_object_get(v, "bytes")),
+                         more ? FINGERPRINT_VALUE_BYTES_MAX + 1 : 0);
         json_decref(o);
         text[FINGERPRINT_VALUE_BYTES_MAX - 2 + more] = 'x';
     }

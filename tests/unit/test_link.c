@@ -1,4 +1,5 @@
-/* test_link.c - frames over a stream that cuts where it likes, and what the parameters of a request mean. */
+/* test_link.c - frames over a stream that cuts where it likes, and what the parameters of a
+ * request mean. */
 #include "catalog/sampling.h"
 #include "local-engine/link.h"
 #include "local-engine/link_params.h"
@@ -39,7 +40,8 @@ static void test_any_split(void **state)
     size_t total = 0;
     for (int i = 0; i < N; i++) {
         size_t len;
-        json_t *o = json_pack("{s:i, s:o}", "i", i, "filler", json_stringn("ααααααααααααααααααα", (size_t)(i % 10) * 2));
+        json_t *o = json_pack("{s:i, s:o}", "i", i, "filler",
+                              json_stringn("ααααααααααααααααααα", (size_t)(i % 10) * 2));
         char *frame = link_frame(o, &len);
         assert_non_null(frame);
         json_decref(o);
@@ -160,19 +162,22 @@ static void test_names_are_the_daemons(void **state)
 static void test_ranges_are_the_daemons(void **state)
 {
     (void)state;
-    static const enum param ints[] = {PARAM_N, PARAM_BEST_OF, PARAM_MAX_TOKENS, PARAM_MIN_TOKENS, PARAM_NO_REPEAT_NGRAM_SIZE};
+    static const enum param ints[] = {PARAM_N, PARAM_BEST_OF, PARAM_MAX_TOKENS, PARAM_MIN_TOKENS,
+                                      PARAM_NO_REPEAT_NGRAM_SIZE};
     struct link_params p;
     struct engine_error err;
     char text[128];
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
         const struct param_info *info = &sampling_table[ints[i]];
         for (int d = 0; d < 2; d++) {
-            (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name, d ? info->hi + 1 : info->lo - 1);
+            (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name,
+                           d ? info->hi + 1 : info->lo - 1);
             assert_false(parse(text, &p, &err));
             assert_string_equal(err.param, info->name);
         }
         bool is_n = ints[i] == PARAM_N; /* best_of follows n */
-        (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name, is_n ? info->hi : info->lo);
+        (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name,
+                       is_n ? info->hi : info->lo);
         assert_true(parse(text, &p, &err));
     }
 }
@@ -180,18 +185,24 @@ static void test_ranges_are_the_daemons(void **state)
 static void test_values(void **state)
 {
     (void)state;
-    json_t *o = json_loads("{\"temperature\":0,\"top_k\":-1,\"top_p\":0.5,\"seed\":-9223372036854775808,\"stop\":[\"a\",\"b c\"],\"stop_token_ids\":[7],"
-                           "\"max_tokens\":5,\"n\":2,\"best_of\":3,\"logit_bias\":{\"0\":-100,\"12\":2.5},\"logprobs\":true,\"top_logprobs\":20,"
-                           "\"penalty_scope\":\"all\",\"logprobs_mode\":\"processed\",\"echo\":true,\"ignore_eos\":true,\"repetition_penalty\":1.5}",
+    json_t *o = json_loads("{\"temperature\":0,\"top_k\":-1,\"top_p\":0.5,\"seed\":-"
+                           "9223372036854775808,\"stop\":[\"a\",\"b c\"],\"stop_token_ids\":[7],"
+                           "\"max_tokens\":5,\"n\":2,\"best_of\":3,\"logit_bias\":{\"0\":-100,"
+                           "\"12\":2.5},\"logprobs\":true,\"top_logprobs\":20,"
+                           "\"penalty_scope\":\"all\",\"logprobs_mode\":\"processed\",\"echo\":"
+                           "true,\"ignore_eos\":true,\"repetition_penalty\":1.5}",
                            0, NULL);
     struct link_params p;
     assert_true(link_params_parse(o, &p, NULL));
     int32_t prompt = 1;
     struct session_request r = link_params_request(&p, &prompt, 1);
-    assert_true(r.sampling->temperature == 0 && r.sampling->top_k == -1 && r.sampling->top_p == 0.5 && r.sampling->repetition_penalty == 1.5);
+    assert_true(r.sampling->temperature == 0 && r.sampling->top_k == -1 &&
+                r.sampling->top_p == 0.5 && r.sampling->repetition_penalty == 1.5);
     assert_true(r.sampling->min_p == 0 && r.sampling->typical_p == 1);
-    assert_true(r.seed == INT64_MIN && r.max_tokens == 5 && r.n == 2 && r.best_of == 3 && r.n_top_logprobs == 20);
-    assert_true(r.logprobs && r.logprobs_processed && p.echo && r.sampling->ignore_eos && r.sampling->penalty_counts_prompt);
+    assert_true(r.seed == INT64_MIN && r.max_tokens == 5 && r.n == 2 && r.best_of == 3 &&
+                r.n_top_logprobs == 20);
+    assert_true(r.logprobs && r.logprobs_processed && p.echo && r.sampling->ignore_eos &&
+                r.sampling->penalty_counts_prompt);
     assert_int_equal(r.n_stops, 2);
     assert_string_equal(r.stops[1], "b c");
     assert_int_equal(r.sampling->stop_ids[0], 7);

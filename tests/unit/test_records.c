@@ -1,4 +1,5 @@
-/* test_records.c - what was acknowledged is there: after kill -9, a full disk, a lock held by another process; damaged files are left alone. */
+/* test_records.c - what was acknowledged is there: after kill -9, a full disk, a lock held by
+ * another process; damaged files are left alone. */
 #include "gateway/io/records.h"
 
 #include <setjmp.h>
@@ -34,7 +35,8 @@ static void fill(struct fingerprint *f, int i)
     fingerprint_init(f);
     (void)snprintf(f->request_id, sizeof f->request_id, "req_%032d", i);
     (void)snprintf(f->endpoint, sizeof f->endpoint, "/v1/chat/completions");
-    (void)snprintf(f->requested_model, sizeof f->requested_model, i % 2 ? "fast" : "openai/gpt-4o-mini");
+    (void)snprintf(f->requested_model, sizeof f->requested_model,
+                   i % 2 ? "fast" : "openai/gpt-4o-mini");
     (void)snprintf(f->backend, sizeof f->backend, "openai");
     (void)snprintf(f->model, sizeof f->model, i % 3 ? "openai/gpt-4o-mini" : "local");
     f->started_us = 1700000000000000 + i;
@@ -186,7 +188,7 @@ static void test_append_and_read(void **state)
     assert_int_equal(list(NULL, 0, 7).n, 7);
     assert_int_equal(list(NULL, 1700000000000141, 0).n, 10);
     assert_int_equal(list("local", 0, 0).n, 50);
-    assert_int_equal(list("fast", 0, 0).n, 75);               /* the name that was asked for */
+    assert_int_equal(list("fast", 0, 0).n, 75); /* the name that was asked for */
     assert_int_equal(list("openai/gpt-4o-mini", 0, 1000).n, 125);
     assert_int_equal(list("fast", 1700000000000141, 0).n, 5);
     assert_int_equal(list("nobody", 0, 0).n, 0);
@@ -196,7 +198,8 @@ static void test_append_and_read(void **state)
     json_t *record = records_get(reader, "req_00000000000000000000000000000007", &f);
     assert_non_null(record);
     assert_int_equal(json_integer_value(json_object_get(record, "seed")), -7);
-    assert_true(json_real_value(json_object_get(json_object_get(record, "asked"), "temperature")) == 0.7);
+    assert_true(json_real_value(json_object_get(json_object_get(record, "asked"), "temperature")) ==
+                0.7);
     json_decref(record);
     assert_null(records_get(reader, "req_1", &f));
     assert_int_equal(f.status, 404);
@@ -210,9 +213,12 @@ static void test_append_and_read(void **state)
 
     /* And when it is closed. The columns hold what people query by hand. */
     assert_int_equal(list(NULL, 0, 1000).n, 150);
-    assert_int_equal(number_in("SELECT count(*) FROM records WHERE seed = -7 AND status = 200 AND catalog_version = 3 AND"
-                               " outcome = 'ok' AND error_code IS NULL AND detail LIKE '%\"temperature\":0.7}%'"),
-                     1);
+    assert_int_equal(
+        number_in(
+            "SELECT count(*) FROM records WHERE seed = -7 AND status = 200 AND catalog_version = 3 "
+            "AND"
+            " outcome = 'ok' AND error_code IS NULL AND detail LIKE '%\"temperature\":0.7}%'"),
+        1);
     assert_int_equal(number_in("SELECT count(*) FROM records WHERE seed IS NULL"), 75);
     assert_int_equal(number_in("PRAGMA user_version"), 1);
     assert_true(number_in("PRAGMA integrity_check"));
@@ -327,7 +333,8 @@ static void test_a_lock_of_another_only_delays(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         sqlite3 *db = NULL;
-        bool ok = sqlite3_open(path, &db) == SQLITE_OK && sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+        bool ok = sqlite3_open(path, &db) == SQLITE_OK &&
+                  sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
         ok = write(locked[1], "x", 1) == 1 && ok;
         (void)usleep(1200 * 1000);
         _exit(ok && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK ? 0 : 1);
@@ -589,7 +596,8 @@ static void test_files_of_others(void **state)
     refused("another program");
     make_db("PRAGMA application_id = 77");
     refused("another program");
-    make_db("PRAGMA application_id = 1232293746; PRAGMA user_version = 2; CREATE TABLE records (x)");
+    make_db(
+        "PRAGMA application_id = 1232293746; PRAGMA user_version = 2; CREATE TABLE records (x)");
     refused("newer version");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -656,7 +664,8 @@ static void test_a_damaged_record(void **state)
     records_close(r);
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "UPDATE records SET detail = '{'", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE records SET detail = '{'", NULL, NULL, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     struct failure f = {0};
     struct records_reader *reader = reader_ok();

@@ -1,4 +1,5 @@
-/* test_schedule.c - isotherm-engine without the program around it: schedule_run() in a thread, the test is the daemon. */
+/* test_schedule.c - isotherm-engine without the program around it: schedule_run() in a thread, the
+ * test is the daemon. */
 #include "local-engine/link.h"
 #include "local-engine/schedule.h"
 
@@ -182,10 +183,13 @@ static void test_text(void **state)
     assert_int_equal(int_of(o, "completion_tokens"), 12);
     assert_non_null(strstr(string_of(o, "fingerprint"), "weights:"));
     json_decref(o);
-    generate(8, "\"prompt\":[1,403,407,261,378]", "{\"seed\":1,\"temperature\":0,\"max_tokens\":3,\"echo\":true}");
+    generate(8, "\"prompt\":[1,403,407,261,378]",
+             "{\"seed\":1,\"temperature\":0,\"max_tokens\":3,\"echo\":true}");
     json_decref(answer_of(8, "done", text));
     assert_string_equal(text, "Once upon a time, there was");
-    generate(9, "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Once \"},{\"type\":\"text\",\"text\":\"upon a time\"}]}]",
+    generate(9,
+             "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Once "
+             "\"},{\"type\":\"text\",\"text\":\"upon a time\"}]}]",
              "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
     json_decref(answer_of(9, "done", text));
     assert_string_equal(text, ", there was");
@@ -206,8 +210,11 @@ static void test_tokens(void **state)
     assert_string_equal(json_string_value(json_array_get(json_object_get(o, "pieces"), 0)), "Once");
     json_decref(o);
     json_decref(answer_of(3, "done", text));
-    /* 0xC3 is half a character: its text is U+FFFD, its byte is 195, and nothing is shown before the other half, or the end. */
-    generate(4, ONCE, "{\"seed\":1,\"max_tokens\":1,\"logprobs\":true,\"top_logprobs\":2,\"logit_bias\":{\"198\":100}}");
+    /* 0xC3 is half a character: its text is U+FFFD, its byte is 195, and nothing is shown before
+     * the other half, or the end. */
+    generate(4, ONCE,
+             "{\"seed\":1,\"max_tokens\":1,\"logprobs\":true,\"top_logprobs\":2,\"logit_bias\":{"
+             "\"198\":100}}");
     json_decref(receive()); /* begin */
     o = receive();
     const json_t *token = json_array_get(json_object_get(o, "tokens"), 0);
@@ -236,8 +243,10 @@ static void test_errors(void **state)
         {"\"prompt\":[\"a\",\"b\"]", "{\"seed\":1}", "invalid_parameter", "prompt"},
         {"\"prompt\":[]", "{\"seed\":1}", "invalid_parameter", "prompt"},
         {"\"messages\":[]", "{\"seed\":1}", "invalid_parameter", "messages"},
-        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "{\"seed\":1}", "invalid_parameter", "messages"},
-        {"\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]", "{\"seed\":1,\"echo\":true}", "invalid_parameter", "echo"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]",
+         "{\"seed\":1}", "invalid_parameter", "messages"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]", "{\"seed\":1,\"echo\":true}",
+         "invalid_parameter", "echo"},
     };
     char text[4096];
     take_ready();
@@ -250,14 +259,18 @@ static void test_errors(void **state)
     }
     (void)memset(text, 'a', 4000);
     text[4000] = '\0';
-    say("{\"op\":\"generate\",\"id\":90,\"model\":\"tales\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"params\":{\"seed\":1}}", text);
+    say("{\"op\":\"generate\",\"id\":90,\"model\":\"tales\",\"messages\":[{\"role\":\"user\","
+        "\"content\":\"%s\"}],\"params\":{\"seed\":1}}",
+        text);
     json_t *o = answer_of(90, "error", text);
     assert_string_equal(string_of(o, "code"), "context_length_exceeded");
     assert_string_equal(string_of(o, "param"), "messages");
     json_decref(o);
-    say("{\"op\":\"generate\",\"id\":91,\"model\":\"absent\",\"prompt\":\"x\",\"params\":{\"seed\":1}}");
+    say("{\"op\":\"generate\",\"id\":91,\"model\":\"absent\",\"prompt\":\"x\",\"params\":{\"seed\":"
+        "1}}");
     json_decref(answer_of(91, "error", text));
-    say("{\"op\":\"generate\",\"id\":92,\"model\":\"none\",\"prompt\":\"x\",\"params\":{\"seed\":1}}");
+    say("{\"op\":\"generate\",\"id\":92,\"model\":\"none\",\"prompt\":\"x\",\"params\":{\"seed\":1}"
+        "}");
     json_decref(answer_of(92, "error", text));
 }
 
@@ -295,7 +308,9 @@ static void test_daemon_that_does_not_read(void **state)
     (void)state;
     char text[4096];
     take_ready();
-    generate(1, ONCE, "{\"seed\":3,\"max_tokens\":500,\"ignore_eos\":true,\"n\":60,\"logprobs\":true,\"top_logprobs\":20}");
+    generate(1, ONCE,
+             "{\"seed\":3,\"max_tokens\":500,\"ignore_eos\":true,\"n\":60,\"logprobs\":true,\"top_"
+             "logprobs\":20}");
     struct timespec t = {.tv_sec = 1};
     (void)nanosleep(&t, NULL); /* the answer would have some 60 MB */
     say("{\"op\":\"cancel\",\"id\":1}");
@@ -332,9 +347,12 @@ int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     const struct CMUnitTest tests[] = {
-        TEST(test_ready),           TEST(test_text),
-        TEST(test_tokens),          TEST(test_errors),
-        TEST(test_queue_and_cancel), TEST(test_daemon_that_does_not_read),
+        TEST(test_ready),
+        TEST(test_text),
+        TEST(test_tokens),
+        TEST(test_errors),
+        TEST(test_queue_and_cancel),
+        TEST(test_daemon_that_does_not_read),
         TEST(test_nonsense_ends_it),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

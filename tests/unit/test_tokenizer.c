@@ -265,6 +265,12 @@ static void test_prefix_space(void **state)
     EXPECT(t, "", "");
     EXPECT_LATER(t, "ab", "257");
     tokenizer_close(t);
+    t = make_cut("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_"
+                 "digits\":true},{\"type\":\"ByteLevel\",\"add_prefix_space\":true}]}");
+    EXPECT(t, "1a", "32 49 32 97"); /* each piece that comes this far */
+    EXPECT(t, " 1", "32 32 49");
+    EXPECT_LATER(t, "1a", "49 32 97");
+    tokenizer_close(t);
 }
 
 static void test_nfc(void **state)
