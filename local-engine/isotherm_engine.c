@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,16 +52,34 @@ struct options {
 #include <seccomp.h>
 
 static const int allowed[] = {
-    SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(close), SCMP_SYS(poll), SCMP_SYS(ppoll),
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(close),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
     SCMP_SYS(restart_syscall),
     /* memory; mapping something executable is not among it, see below */
-    SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+    SCMP_SYS(brk),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
     /* threads and signals, also of a failing assert */
-    SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(rseq), SCMP_SYS(exit), SCMP_SYS(exit_group),
-    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(getpid),
-    SCMP_SYS(gettid), SCMP_SYS(tgkill), SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep),
-    SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday),
-    SCMP_SYS(getrandom), /* the seed of jansson's hash tables */
+    SCMP_SYS(futex),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(rseq),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(getpid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(tgkill),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(getrandom),
 };
 
 static int allow_mappings(scmp_filter_ctx c)
@@ -168,6 +187,7 @@ static bool serve(struct schedule *s, char **specs, struct engine_error *err)
             return false;
         }
     }
+    json_object_seed(0); /* reads /dev/urandom; the first object would do it, behind the filter */
     return enter_filter(err) && schedule_run(s, err);
 }
 

@@ -18,7 +18,7 @@ wait_line() { # file, pattern -> what \1 matched
     exit 1
 }
 post() { curl -sS --max-time 60 -H 'content-type: application/json' "http://127.0.0.1:$port$1" -d "$2"; }
-text_of() { sed -E 's/.*"content":"(([^"\\]|\\.)*)".*/\1/'; } # of one plain answer
+text_of() { sed -E 's/.*"content":"(([^"\\]|\\.)*)".*/\1/' "$1"; echo; } # of one plain answer
 adjustments_of() { grep -oE '"adjustments":\[[^]]*\]' | head -n 1; }
 
 "$B/isothermctl" catalog build catalog/providers/*.json tests/lib/scripted.json -o "$work/catalog.db" >/dev/null
@@ -41,14 +41,14 @@ echo "isothermd on 127.0.0.1:$port. Provider 'scripted': temperature 0 to 1, no 
 echo
 echo "(a) temperature 1.7, answered by the provider"
 post /v1/chat/completions "{\"model\":\"scripted/story\",\"temperature\":1.7,$chat}" >"$work/a"
-echo "    text         $(text_of <"$work/a")"
+echo "    text         $(text_of "$work/a")"
 echo "    it was sent  $(grep -oE '"temperature":[0-9.]+' "$work/mock.log" | tail -n 1)"
 echo "    $(adjustments_of <"$work/a")"
 grep -q '"asked":1.7,"sent":1,"action":"clamped"' "$work/a"
 echo
 seeded="\"model\":\"scripted/story\",\"seed\":7,\"temperature\":0.9,\"max_tokens\":60,$chat"
 echo "(b) seed 7, temperature 0.9: the provider knows no seed, so the local engine answers; twice"
-for i in 1 2; do post /v1/chat/completions "{$seeded}" >"$work/b$i"; text_of <"$work/b$i" >"$work/text$i"; done
+for i in 1 2; do post /v1/chat/completions "{$seeded}" >"$work/b$i"; text_of "$work/b$i" >"$work/text$i"; done
 fold -s -w 100 "$work/text1" | sed 's/^/    | /'
 cmp "$work/text1" "$work/text2" && echo "    both texts are the same, byte for byte"
 echo "    $(grep -oE '"fallback":\{[^}]*\}' "$work/b1")  $(grep -oE '"seed":[0-9]+\}' "$work/b1" | tr -d '}')"
@@ -61,7 +61,7 @@ echo >>"$work/text3"
 cmp "$work/text1" "$work/text3" && echo "    the streamed text is the same again"
 echo
 echo "(d) explain: one request, four targets, nobody called"
-echo "{\"temperature\":1.7,\"top_p\":0.9,\"frequency_penalty\":0.5,\"stop\":[\"END\"],\"max_tokens\":64,$chat}" >"$work/request.json"
+echo "{\"temperature\":1.7,\"top_p\":0.9,\"stop\":[\"END\"],\"max_tokens\":64,$chat}" >"$work/request.json"
 "$B/isothermctl" explain --config "$work/isotherm.yaml" -m openai/gpt-4o-mini -m anthropic/claude-sonnet-4-5 -m mistral/mistral-small-latest -m local \
     "$work/request.json" | cut -c 1-150 | sed 's/^/    /'
 echo

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 static const char usage[] =
@@ -203,6 +204,7 @@ static int explain(const struct options *o, struct config *conf, struct snapshot
     time_t now = time(NULL);
     (void)strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&now, &tm));
     env.day = day;
+    (void)getrandom(&env.random, sizeof env.random, 0); /* 0 is a seed like another */
     (void)request_policy_range(conf->on_out_of_range, &env.policy.on_out_of_range);
     (void)request_policy_unsupported(conf->on_unsupported, &env.policy.on_unsupported);
     struct buf body;

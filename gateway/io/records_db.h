@@ -17,7 +17,7 @@ void records_db_close(struct records_db *db); /* NULL allowed */
 
 enum records_db_result {
     RECORDS_DB_OK,
-    RECORDS_DB_ROW, /* this row cannot be written (its id is there already); go on */
+    RECORDS_DB_ROW,   /* this row cannot be written (its id is there already); go on */
     RECORDS_DB_WAIT,  /* no room, or locked too long: the handle is good, try again later */
     RECORDS_DB_BROKEN /* close and open again */
 };

@@ -663,6 +663,27 @@ static void test_real_engine(void **state)
     world_stop(&w);
 }
 
+/* Without any model the program still says ready, from behind its filter. */
+static void test_real_engine_without_models(void **state)
+{
+    (void)state;
+    char program[256];
+    const char *build = getenv("BUILD");
+    (void)snprintf(program, sizeof program, "%s/isotherm-engine", build ? build : "build");
+    if (access(program, X_OK) != 0) {
+        skip();
+    }
+    struct world w = {.loop = NULL};
+    struct failure f = {.status = 0};
+    assert_true(loop_new(&w.loop));
+    struct engine_child_options o = {.program = program, .queue_max = 8, .loop = w.loop};
+    assert_true(engine_child_start(&w.e, &o, &f));
+    int pid = engine_child_pid(w.e);
+    wait_for(&w, is_ready, NULL, 20000);
+    assert_int_equal(engine_child_pid(w.e), pid); /* the first one, not its successor */
+    world_stop(&w);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--fd") == 0) {
@@ -683,6 +704,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_missing_program),
         cmocka_unit_test(test_many_loops),
         cmocka_unit_test(test_real_engine),
+        cmocka_unit_test(test_real_engine_without_models),
     };
     return cmocka_run_group_tests_name("engine_child", tests, NULL, NULL);
 }
