@@ -45,8 +45,8 @@ LDFLAGS ?=
 ALL_CFLAGS := $(base_flags) $(CFLAGS)
 ALL_LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 include_gateway := -I.
-engine_libs := -ljansson -lpcre2-8 -lutf8proc -lm
-gateway_libs := -lcrypto -lmicrohttpd -lcurl -lsqlite3 -lcyaml -lyaml -lsystemd $(engine_libs)
+engine_libs := -lcrypto -ljansson -lpcre2-8 -lutf8proc -lm
+gateway_libs := -lmicrohttpd -lcurl -lsqlite3 -lcyaml -lyaml -lsystemd $(engine_libs)
 
 # ---- sources
 catalog_src := $(wildcard catalog/*.c)
@@ -108,9 +108,13 @@ $(B)/default-model/.copied: $(wildcard local-engine/default-model/*)
 	@touch $@
 
 # ---- using it
+# $(call quietly,target): builds it; the log is shown only when it fails
+define quietly
+@echo "building (log: $(B)/build.log)"; mkdir -p $(B); $(MAKE) --no-print-directory -j2 $(1) >$(B)/build.log 2>&1 || { tail -n 40 $(B)/build.log; exit 1; }
+endef
 demo: deps | build
 	$(call install_missing,$(demo_packages),)
-	@echo "building (log: build/build.log)"; $(MAKE) --no-print-directory -j2 built >build/build.log 2>&1 || { tail -n 30 build/build.log; exit 1; }
+	$(call quietly,built)
 	@BUILD=$(B) bash tests/demo.sh
 
 run: all
@@ -128,24 +132,24 @@ check-deps: deps
 tests-built: built $(unit_tests)
 
 build/node/node_modules/openai/package.json: tests/e2e/package.json
-	@mkdir -p build/node && cp tests/e2e/package.json build/node/ && cd build/node && npm install --silent --no-audit --no-fund --no-package-lock
+	@mkdir -p build/node && cp tests/e2e/package.json build/node/ && cd build/node && npm install --loglevel=error --no-audit --no-fund --no-package-lock
 
 check: check-deps
-	@$(MAKE) --no-print-directory -j2 tests-built build/node/node_modules/openai/package.json
+	$(call quietly,tests-built build/node/node_modules/openai/package.json)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(e2e_tests)
 check-unit: check-deps
-	@$(MAKE) --no-print-directory -j2 tests-built
+	$(call quietly,tests-built)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests))
 check-e2e: check-deps
-	@$(MAKE) --no-print-directory -j2 built build/node/node_modules/openai/package.json
+	$(call quietly,built build/node/node_modules/openai/package.json)
 	@BUILD=$(B) python3 tests/lib/run.py $(e2e_tests)
 check-san:
 	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
 check-tsan:
 	@$(MAKE) --no-print-directory check-unit SAN=thread DEVELOPER=1
 golden-update: check-deps
-	@$(MAKE) --no-print-directory -j2 tests-built
-	@for t in $(filter $(B)/tests/test_golden_%,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
+	$(call quietly,tests-built)
+	@for t in $(filter $(B)/tests/test_golden_% $(B)/tests/test_config,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
 
 # Each harness over its corpus, then mutations, for FUZZ_SECONDS (clang's libFuzzer).
 FUZZ_SECONDS ?= 30

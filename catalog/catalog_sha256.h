@@ -1,17 +1,16 @@
-/* catalog_sha256.h - SHA-256 (FIPS 180-4): names the content of a claim and of a version. */
+/* catalog_sha256.h - SHA-256, by libcrypto: names the content of a claim and of a version. Cannot fail; no allocation. */
 #ifndef ISOTHERM_CATALOG_SHA256_H
 #define ISOTHERM_CATALOG_SHA256_H
 
+#define OPENSSL_API_COMPAT 0x10100000L /* the plain functions: no context to allocate */
+#include <openssl/sha.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#define SHA256_LEN     32
+#define SHA256_LEN     SHA256_DIGEST_LENGTH
 #define SHA256_HEX_LEN 65 /* with the final zero */
 
 struct catalog_sha256 {
-    uint32_t state[8];
-    uint64_t n_bytes;
-    unsigned char block[64];
+    SHA256_CTX ctx;
 };
 
 void catalog_sha256_init(struct catalog_sha256 *h);

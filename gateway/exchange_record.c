@@ -63,12 +63,12 @@ void exchange_record_init(struct exchange *x)
     memcpy(x->request_id, "req_", 4);
     random_hex(x->request_id + 4, 16);
     fingerprint_init(&x->fp);
-    x->fp.started_us = gateway_now_us();
+    x->started_us = x->fp.started_us = gateway_now_us();
     x->attempts = json_array();
     x->reply.is_chat = x->kind == REQUEST_CHAT;
     (void)snprintf(x->reply.id, sizeof x->reply.id, "%s-%s", x->reply.is_chat ? "chatcmpl" : "cmpl",
                    x->request_id + 4);
-    x->reply.created_s = x->fp.started_us / 1000000;
+    x->reply.created_s = x->started_us / 1000000;
 }
 
 void exchange_record_release(struct exchange *x)
@@ -290,7 +290,7 @@ size_t exchange_headers(struct exchange *x, struct conn_header h[EXCHANGE_HEADER
 void exchange_log(const struct exchange *x)
 {
     char ms[24], n_adj[24], status[12];
-    (void)snprintf(ms, sizeof ms, "%" PRId64, (gateway_now_us() - x->fp.started_us) / 1000);
+    (void)snprintf(ms, sizeof ms, "%" PRId64, (gateway_now_us() - x->started_us) / 1000);
     (void)snprintf(n_adj, sizeof n_adj, "%zu", x->prep.plan.n_adj);
     (void)snprintf(status, sizeof status, "%d",
                    x->client_gone   ? 499

@@ -30,13 +30,14 @@ struct exchange {
     struct upstream_call *up;
     struct engine_call *eng;
     int upstream_status;
-    int64_t attempt_us;
+    int64_t started_us, attempt_us;
     struct failure fail;
     struct reply reply;
     size_t n_adj_shown; /* adjustments in the first chunk */
     char adjusted[512]; /* x-isotherm-adjusted */
     char catalog_version[24];
-    char served_model[129], system_fingerprint[24]; /* of the reply: the record is given away before it */
+    char served_model[129],
+        system_fingerprint[24]; /* of the reply: the record is given away before it */
     struct fingerprint fp;
     struct fingerprint_hash *hash[ANSWER_CHOICES_MAX];
     uint64_t n_deltas;

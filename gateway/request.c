@@ -77,9 +77,8 @@ static bool take_value(struct request *r, enum param p, const json_t *j, struct 
 }
 
 /* A single stop string becomes a list of one. */
-static bool take_stop(struct request *r, struct failure *f)
+static bool take_stop(struct request *r, json_t *j, struct failure *f)
 {
-    json_t *j = json_object_get(r->body, "stop");
     if (json_is_string(j)) {
         json_t *list = json_array();
         if (!list || json_array_append(list, j) != 0 ||
@@ -107,7 +106,7 @@ static bool take_stop(struct request *r, struct failure *f)
     return take_value(r, PARAM_STOP, j, f);
 }
 
-static bool take_response_format(struct request *r, const json_t *j, struct failure *f)
+static bool take_response_format(struct request *r, json_t *j, struct failure *f)
 {
     const char *type = json_string_value(json_object_get(j, "type"));
     if (!json_is_object(j) || !type) {
@@ -227,7 +226,7 @@ static bool take_isotherm(struct request *r, json_t *j, struct failure *f)
     return true;
 }
 
-static bool take_stream_options(struct request *r, const json_t *j, struct failure *f)
+static bool take_stream_options(struct request *r, json_t *j, struct failure *f)
 {
     const json_t *usage = json_object_get(j, "include_usage");
     if (!json_is_object(j) || (usage && !json_is_boolean(usage) && !json_is_null(usage))) {
@@ -340,7 +339,7 @@ static bool check_prompt(const json_t *p, struct failure *f)
 
 /* ---- the walk over the body */
 
-static bool take_model(struct request *r, const json_t *j, struct failure *f)
+static bool take_model(struct request *r, json_t *j, struct failure *f)
 {
     r->model = json_string_value(j);
     if (!r->model || json_string_length(j) == 0 || json_string_length(j) > LIMIT_MODEL_NAME) {
@@ -360,48 +359,82 @@ static bool take_unknown(struct request *r, const char *key, struct failure *f)
     return true;
 }
 
+static bool take_content(struct request *r, json_t *j, struct failure *f)
+{
+    if (r->kind == REQUEST_CHAT) {
+        r->content.messages = j;
+        return check_messages(j, f);
+    }
+    r->content.prompt = j;
+    return check_prompt(j, f);
+}
+
+static bool take_stream(struct request *r, json_t *j, struct failure *f)
+{
+    r->stream = json_is_true(j);
+    return json_is_boolean(j) || bad(f, "stream", "must be true or false");
+}
+
+static bool take_older_limit(struct request *r, json_t *j, struct failure *f)
+{
+    return take_max_tokens(r, "max_tokens", j, f);
+}
+
+static bool take_newer_limit(struct request *r, json_t *j, struct failure *f)
+{
+    return take_max_tokens(r, "max_completion_tokens", j, f);
+}
+
+static bool take_logprobs(struct request *r, json_t *j, struct failure *f)
+{
+    bool is_count = r->kind == REQUEST_TEXT && json_is_integer(j);
+    return is_count ? take_integer_logprobs(r, j, f) : take_value(r, PARAM_LOGPROBS, j, f);
+}
+
+/* The fields that are not simply a value of the sampling table. */
+static const struct field {
+    const char *name;
+    bool takes_null; /* null is a value of it, and a wrong one; elsewhere null counts as absent */
+    bool (*take)(struct request *r, json_t *j, struct failure *f);
+} fields[] = {
+    {"model", true, take_model},
+    {"messages", true, take_content}, /* of chat only */
+    {"prompt", true, take_content},   /* of completions only */
+    {"stream", false, take_stream},
+    {"stream_options", false, take_stream_options},
+    {"isotherm", false, take_isotherm},
+    {"response_format", false, take_response_format},
+    {"max_tokens", false, take_older_limit},
+    {"max_completion_tokens", false, take_newer_limit},
+    {"stop", false, take_stop},
+    {"logprobs", false, take_logprobs},
+};
+
+/* NULL: a parameter of the table, or unknown. The other endpoint's content is unknown here. */
+static const struct field *find_field(const struct request *r, const char *key)
+{
+    const char *other = r->kind == REQUEST_CHAT ? "prompt" : "messages";
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && strcmp(key, other) != 0; i++) {
+        if (strcmp(fields[i].name, key) == 0) {
+            return &fields[i];
+        }
+    }
+    return NULL;
+}
+
 static bool take_field(struct request *r, const char *key, json_t *j, struct failure *f)
 {
-    const char *content = r->kind == REQUEST_CHAT ? "messages" : "prompt";
+    const struct field *own = find_field(r, key);
+    if (json_is_null(j) && !(own && own->takes_null)) {
+        return true; /* a client that writes out its unset options */
+    }
+    if (own) {
+        return own->take(r, j, f);
+    }
     enum param p = sampling_find(key);
-    if (strcmp(key, "model") == 0) {
-        return take_model(r, j, f);
-    }
-    if (strcmp(key, content) == 0) {
-        r->content.messages = r->kind == REQUEST_CHAT ? j : NULL;
-        r->content.prompt = r->kind == REQUEST_TEXT ? j : NULL;
-        return r->kind == REQUEST_CHAT ? check_messages(j, f) : check_prompt(j, f);
-    }
-    if (json_is_null(j)) { /* a client that writes out its unset options */
-        return true;
-    }
-    if (strcmp(key, "stream") == 0) {
-        r->stream = json_is_true(j);
-        return json_is_boolean(j) || bad(f, key, "must be true or false");
-    }
-    if (strcmp(key, "stream_options") == 0) {
-        return take_stream_options(r, j, f);
-    }
-    if (strcmp(key, "isotherm") == 0) {
-        return take_isotherm(r, j, f);
-    }
-    if (strcmp(key, "response_format") == 0) {
-        return take_response_format(r, j, f);
-    }
-    if (strcmp(key, "max_tokens") == 0 || strcmp(key, "max_completion_tokens") == 0) {
-        return take_max_tokens(r, key, j, f);
-    }
-    if (p == PARAM_STOP) {
-        return take_stop(r, f);
-    }
-    if (p == PARAM_LOGPROBS && r->kind == REQUEST_TEXT && json_is_integer(j)) {
-        return take_integer_logprobs(r, j, f);
-    }
-    if (p < PARAM_COUNT && p != PARAM_RESPONSE_FORMAT_JSON_OBJECT &&
-        p != PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
-        return take_value(r, p, j, f);
-    }
-    return take_unknown(r, key, f);
+    bool is_format =
+        p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA;
+    return p < PARAM_COUNT && !is_format ? take_value(r, p, j, f) : take_unknown(r, key, f);
 }
 
 static bool take_body(struct request *r, struct failure *f)

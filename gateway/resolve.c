@@ -70,6 +70,15 @@ static bool find_provider(const struct config *conf, const struct snapshot *snap
     return out->provider && !out->provider->is_local;
 }
 
+/* A provider's usual key goes to the provider's own address only: a configured address needs a configured key. */
+static const char *key_name_of(const struct target *t, const struct config_provider *configured)
+{
+    if (configured && configured->api_key) {
+        return configured->api_key;
+    }
+    return configured && configured->base_url ? NULL : t->provider->key_env;
+}
+
 static bool set_address(struct target *t, const struct config_provider *configured,
                         enum request_kind kind, struct failure *f)
 {
@@ -95,12 +104,7 @@ static bool set_address(struct target *t, const struct config_provider *configur
         return failure_set(f, 500, "bad_configuration", NULL,
                            "the address of provider '%.64s' is too long", t->provider_name);
     }
-    t->key_name = configured && configured->api_key ? configured->api_key
-                  : configured                      ? NULL
-                                                    : t->provider->key_env;
-    if (!t->key_name && configured && !configured->base_url) {
-        t->key_name = t->provider->key_env; /* the provider itself, with its usual key */
-    }
+    t->key_name = key_name_of(t, configured);
     return true;
 }
 

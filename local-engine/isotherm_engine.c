@@ -66,7 +66,8 @@ static const int allowed[] = {
     /* threads and signals, also of a failing assert */
     SCMP_SYS(futex),
     SCMP_SYS(sched_yield),
-    SCMP_SYS(rseq),
+    SCMP_SYS(rseq), /* this and the next: a worker thread that starts late */
+    SCMP_SYS(set_robust_list),
     SCMP_SYS(exit),
     SCMP_SYS(exit_group),
     SCMP_SYS(rt_sigaction),

@@ -16,28 +16,30 @@ struct job_model {
     int32_t turn_end; /* ends an answer to messages; -1: only the model's own end ids do */
 };
 /* chat_template NULL: "chatml" where the vocabulary has its markers, else "plain". */
-ENGINE_WARN_UNUSED bool job_model_init(struct job_model *m, struct engine *e, const char *chat_template, struct engine_error *err);
+ENGINE_WARN_UNUSED bool job_model_init(struct job_model *m, struct engine *e,
+                                       const char *chat_template, struct engine_error *err);
 
 struct job {
     struct job *next; /* of whoever keeps jobs */
     int64_t id;
     const struct job_model *model;
     struct outbox *out;
-    json_t *frame;    /* owns the strings */
+    json_t *frame; /* owns the strings */
     struct link_params params;
     int32_t *prompt;
     size_t n_prompt;
     bool is_chat;
     struct session *session; /* NULL: not started */
     int64_t n_generated;
-    bool has_failed;         /* an error frame has ended it */
+    bool has_failed; /* an error frame has ended it */
 };
 
 /* The id of a frame; -1: none that is an integer from 0. */
 int64_t job_frame_id(const json_t *frame);
 
 /* A generate frame; a reference to it is kept. Frames of the job go to `out`. */
-ENGINE_WARN_UNUSED bool job_new(struct job **out, json_t *frame, const struct job_model *m, struct outbox *box, struct engine_error *err);
+ENGINE_WARN_UNUSED bool job_new(struct job **out, json_t *frame, const struct job_model *m,
+                                struct outbox *box, struct engine_error *err);
 /* Cancels it where it runs. */
 void job_free(struct job *j);
 /* Starts the session and sends begin. ENGINE_BUSY: later. */

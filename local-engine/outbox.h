@@ -13,7 +13,8 @@
 struct outbox {
     char *p;
     size_t at, len, cap; /* what waits: p[at .. len) */
-    bool is_broken;      /* the descriptor failed, or memory ran out in the middle of an answer: nothing more can be said */
+    bool
+        is_broken; /* the descriptor failed, or memory ran out in the middle of an answer: nothing more can be said */
 };
 
 /* A zeroed one is ready. */

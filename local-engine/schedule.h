@@ -12,11 +12,13 @@
 
 struct schedule;
 /* fd: the daemon's socket, or any stream for both directions; becomes non-blocking. n_threads 0: the engine's choice. */
-ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, int n_threads, struct engine_error *err);
+ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, int n_threads,
+                                     struct engine_error *err);
 void schedule_free(struct schedule *s);
 /* "NAME=FOLDER" or "NAME=FOLDER?template=plain". A model that cannot be loaded is no failure: the ready frame tells why. false: the
  * text has another form, the name is there already, or memory. */
-ENGINE_WARN_UNUSED bool schedule_add_model(struct schedule *s, const char *spec, struct engine_error *err);
+ENGINE_WARN_UNUSED bool schedule_add_model(struct schedule *s, const char *spec,
+                                           struct engine_error *err);
 /* Says ready and serves until the other side closes (true), or breaks the rules of frames or memory runs out (false). Opens nothing. */
 ENGINE_WARN_UNUSED bool schedule_run(struct schedule *s, struct engine_error *err);
 

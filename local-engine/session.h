@@ -10,20 +10,22 @@
 #include "utf8.h"
 
 /* Where a token's text lies in the choice's decoded text. */
-struct session_span { size_t start, end; };
+struct session_span {
+    size_t start, end;
+};
 
 struct session_choice {
-    uint32_t stream;          /* its random stream */
+    uint32_t stream; /* its random stream */
     struct kvcache *cache;
     struct sampler *sampler;
     struct stop *stop;
-    int32_t last;             /* to be evaluated next */
+    int32_t last; /* to be evaluated next */
     bool is_done;
-    const char *finish;       /* once is_done */
+    const char *finish; /* once is_done */
     int32_t matched_stop;
     int64_t n_generated;
-    double logprob_sum;       /* raw; with best_of only */
-    size_t n_released;        /* bytes of text */
+    double logprob_sum; /* raw; with best_of only */
+    size_t n_released;  /* bytes of text */
     /* With logprobs: tokens that were not reported yet; the first n_ready of them may be. */
     struct utf8 measure;
     size_t n_decoded;
@@ -52,12 +54,13 @@ struct session {
     uint32_t n_top;
     struct session_choice *choices; /* [n_choices]: those that are computed */
     uint32_t n_choices;
-    uint32_t turn;                  /* whose row comes first in the next batch, when not all fit */
+    uint32_t turn; /* whose row comes first in the next batch, when not all fit */
     bool is_done;
 };
 
 /* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but for collected text). */
-ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r, const struct model *m, const struct tokenizer *t,
+ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r,
+                                    const struct model *m, const struct tokenizer *t,
                                     struct engine_error *err);
 /* Frees the memory alone. */
 void session_release(struct session *s);

@@ -204,7 +204,9 @@ static int explain(const struct options *o, struct config *conf, struct snapshot
     time_t now = time(NULL);
     (void)strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&now, &tm));
     env.day = day;
-    (void)getrandom(&env.random, sizeof env.random, 0); /* 0 is a seed like another */
+    if (getrandom(&env.random, sizeof env.random, 0) != (ssize_t)sizeof env.random) {
+        env.random = (uint64_t)now; /* shown as the seed that a call would draw */
+    }
     (void)request_policy_range(conf->on_out_of_range, &env.policy.on_out_of_range);
     (void)request_policy_unsupported(conf->on_unsupported, &env.policy.on_unsupported);
     struct buf body;

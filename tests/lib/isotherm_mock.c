@@ -186,8 +186,7 @@ static void next_word(void *ud)
         return;
     }
     send_word(t);
-    (void)loop_timer_arm(t->loop, &t->timer, strcmp(t->model, "slow") == 0 ? 100 : 1,
-                         next_word, t);
+    (void)loop_timer_arm(t->loop, &t->timer, strcmp(t->model, "slow") == 0 ? 100 : 1, next_word, t);
 }
 
 static void whole_answer(struct talk *t)
@@ -230,8 +229,8 @@ static void chat(struct conn *c)
     (void)json_array_append_new(seen, entry);
     if (strncmp(model, "status-", 7) == 0) {
         reply_json(c, (int)strtol(model + 7, NULL, 10),
-                   json_pack("{s:{s:s,s:s,s:n,s:n}}", "error", "message", "Scripted failure", "type",
-                             "scripted_error", "param", "code"));
+                   json_pack("{s:{s:s,s:s,s:n,s:n}}", "error", "message", "Scripted failure",
+                             "type", "scripted_error", "param", "code"));
     } else if (is_acceptable(c, body, model) && strcmp(model, "hang") != 0) {
         struct talk *t = calloc(1, sizeof *t);
         const json_t *max = json_object_get(body, "max_tokens");

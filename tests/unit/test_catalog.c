@@ -452,35 +452,43 @@ static void test_rules(void **state)
     struct catalog_error err = {0};
     must_build(
         "{" PROVIDER
-        ",\"claims\":[" CLAIM("*", "temperature", "\"max\":1,") "," CLAIM("^old", "temperature", "\"max\":2,\"valid_to\":\"2026-06\",") "," CLAIM("^new", "temperature", "\"max\":3,") "," CLAIM(
-            "^new", "top_p",
-            "\"max\":0.5,\"variant\":\"history\",") "," CLAIM("^new", "seed",
-                                                              "\"variant\":\"conditional\","
-                                                              "\"when\":{\"param\":\"thinking\","
-                                                              "\"in\":[\"on\"]},") "," CLAIM("^new",
-                                                                                             "top_"
-                                                                                             "k",
-                                                                                             "\"var"
-                                                                                             "iant"
-                                                                                             "\":"
-                                                                                             "\"con"
-                                                                                             "ditio"
-                                                                                             "nal\""
-                                                                                             ",\"wh"
-                                                                                             "en\":"
-                                                                                             "{\"pa"
-                                                                                             "ram\""
-                                                                                             ":\"se"
-                                                                                             "ed\","
-                                                                                             "\"in"
-                                                                                             "\":["
-                                                                                             "\"abs"
-                                                                                             "ent\""
-                                                                                             ",\"7"
-                                                                                             "\"]}"
-                                                                                             ",") "," CLAIM("^new",
-                                                                                                            "system_role",
-                                                                                                            "\"variant\":\"conditional\",\"when\":{\"param\":\"reasoning_effort\",\"not_in\":[\"none\"]},") "]}",
+        ",\"claims\":[" CLAIM("*", "temperature", "\"max\":1,") "," CLAIM("^old", "temperature", "\"max\":2,\"valid_to\":\"2026-06\",") "," CLAIM(
+            "^new", "temperature",
+            "\"max\":3,") "," CLAIM("^new", "top_p",
+                                    "\"max\":0.5,\"variant\":\"history\",") "," CLAIM("^new",
+                                                                                      "seed",
+                                                                                      "\"variant\":"
+                                                                                      "\"conditiona"
+                                                                                      "l\","
+                                                                                      "\"when\":{"
+                                                                                      "\"param\":"
+                                                                                      "\"thinking\""
+                                                                                      ","
+                                                                                      "\"in\":["
+                                                                                      "\"on\"]},") "," CLAIM("^new",
+                                                                                                             "top_"
+                                                                                                             "k",
+                                                                                                             "\"var"
+                                                                                                             "iant"
+                                                                                                             "\":"
+                                                                                                             "\"con"
+                                                                                                             "ditio"
+                                                                                                             "nal\""
+                                                                                                             ",\"wh"
+                                                                                                             "en\":"
+                                                                                                             "{\"pa"
+                                                                                                             "ram\""
+                                                                                                             ":\"se"
+                                                                                                             "ed\","
+                                                                                                             "\"in"
+                                                                                                             "\":["
+                                                                                                             "\"abs"
+                                                                                                             "ent\""
+                                                                                                             ",\"7"
+                                                                                                             "\"]}"
+                                                                                                             ",") "," CLAIM("^new",
+                                                                                                                            "system_role",
+                                                                                                                            "\"variant\":\"conditional\",\"when\":{\"param\":\"reasoning_effort\",\"not_in\":[\"none\"]},") "]}",
         &v);
     struct snapshot *s = must_snapshot(0);
 

@@ -143,6 +143,15 @@ static void test_same_configuration_same_fingerprint(void **state)
     }
 }
 
+static void test_whole_numbers_are_one(void **state)
+{
+    (void)state;
+    char a[24], b[24];
+    sealed("{\"presence_penalty\":-0.0,\"top_k\":1e15}", a);
+    sealed("{\"presence_penalty\":0,\"top_k\":1000000000000000}", b);
+    assert_string_equal(a, b);
+}
+
 /* Each field of the configuration part counts; the others do not. */
 static void test_fields_that_count(void **state)
 {
@@ -288,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_canonical),
         cmocka_unit_test(test_same_configuration_same_fingerprint),
+        cmocka_unit_test(test_whole_numbers_are_one),
         cmocka_unit_test(test_fields_that_count),
         cmocka_unit_test(test_record),
         cmocka_unit_test(test_no_text_of_the_client),
