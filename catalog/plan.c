@@ -432,25 +432,6 @@ void plan_make(const struct rules *r, const struct policy *pol, const struct sam
 
 /* ---- reports */
 
-static json_t *value_json(struct value v)
-{
-    switch (v.type) {
-    case VALUE_BOOL:
-        return json_boolean(v.b);
-    case VALUE_INT:
-        return json_integer(v.i);
-    case VALUE_NUMBER:
-        return json_real(v.d);
-    case VALUE_STRING:
-        return json_string(v.s);
-    case VALUE_JSON:
-        return json_incref((json_t *)v.j); /* jansson counts without const */
-    case VALUE_NONE:
-        break;
-    }
-    return json_null();
-}
-
 json_t *plan_asked_json(const struct adjustment *a)
 {
     return value_json(a->asked);

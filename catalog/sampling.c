@@ -54,6 +54,25 @@ static bool value_number(struct value v, double *out)
     return true;
 }
 
+json_t *value_json(struct value v)
+{
+    switch (v.type) {
+    case VALUE_BOOL:
+        return json_boolean(v.b);
+    case VALUE_INT:
+        return json_integer(v.i);
+    case VALUE_NUMBER:
+        return json_real(v.d);
+    case VALUE_STRING:
+        return json_string(v.s);
+    case VALUE_JSON:
+        return json_incref((json_t *)v.j); /* jansson counts without const */
+    case VALUE_NONE:
+        break;
+    }
+    return json_null();
+}
+
 bool value_equal(struct value a, struct value b)
 {
     double x, y;

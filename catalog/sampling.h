@@ -145,6 +145,9 @@ bool sampling_is_neutral(enum param p, struct value v);
 /* Equal in type and value (JSON by json_equal; an int and a number of the same value are equal). */
 bool value_equal(struct value a, struct value b);
 
+/* As JSON, null for VALUE_NONE; a new reference (of VALUE_JSON: to the same value, which is only read from then on). */
+json_t *value_json(struct value v);
+
 /* Why a set of values is meaningless whatever backend answers. */
 struct sampling_fault {
     enum param param;

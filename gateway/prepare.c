@@ -263,30 +263,12 @@ void prepare_release(struct prepared *p)
 
 /* ---- how a plan looks from outside */
 
-json_t *prepare_value_json(struct value v)
-{
-    switch (v.type) {
-    case VALUE_BOOL:
-        return json_boolean(v.b);
-    case VALUE_INT:
-        return json_integer(v.i);
-    case VALUE_NUMBER:
-        return json_real(v.d);
-    case VALUE_STRING:
-        return json_string(v.s);
-    case VALUE_JSON:
-        return v.j ? json_deep_copy(v.j) : json_null();
-    default:
-        return json_null();
-    }
-}
-
 json_t *prepare_sampling_json(const struct sampling *s)
 {
     json_t *o = json_object();
     for (unsigned i = 0; o && i < PARAM_COUNT; i++) {
         if (sampling_has(s, (enum param)i) &&
-            json_object_set_new(o, sampling_table[i].name, prepare_value_json(s->v[i])) != 0) {
+            json_object_set_new(o, sampling_table[i].name, value_json(s->v[i])) != 0) {
             json_decref(o);
             return NULL;
         }
@@ -329,7 +311,7 @@ json_t *prepare_fallback_json(const struct prepared *p)
 
 static void header_value(struct value v, struct buf *b)
 {
-    json_t *j = v.type == VALUE_JSON ? NULL : prepare_value_json(v);
+    json_t *j = v.type == VALUE_JSON ? NULL : value_json(v);
     if (j && v.type != VALUE_STRING) {
         (void)jsonio_write(b, j);
     } else {

@@ -49,7 +49,6 @@ bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struc
 void prepare_release(struct prepared *p);
 
 /* ---- how a plan looks from outside (reply, record, explain). New references; NULL: memory. */
-json_t *prepare_value_json(struct value v);
 json_t *prepare_sampling_json(const struct sampling *s);
 json_t *prepare_adjustments_json(const struct plan *plan);
 json_t *prepare_fallback_json(const struct prepared *p); /* {from, because} or null */

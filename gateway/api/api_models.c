@@ -10,7 +10,7 @@ static json_t *claim_json(const struct claim *c)
     return json_pack("{s:s,s:o,s:o,s:o,s:s,s:b}", "support", claim_support_name(c->support), "min",
                      c->has_min ? json_real(c->min) : json_null(), "max",
                      c->has_max ? json_real(c->max) : json_null(), "default",
-                     prepare_value_json(c->fallback), "as_of", c->as_of, "verified", 0);
+                     value_json(c->fallback), "as_of", c->as_of, "verified", 0);
 }
 
 static json_t *parameters_json(const struct rules *r)

@@ -122,25 +122,6 @@ bool backend_note(const struct call *c, enum behaviour b, const struct adjustmen
 
 /* ---- parameters */
 
-static json_t *value_json(struct value v)
-{
-    switch (v.type) {
-    case VALUE_BOOL:
-        return json_boolean(v.b);
-    case VALUE_INT:
-        return json_integer(v.i);
-    case VALUE_NUMBER:
-        return json_real(v.d);
-    case VALUE_STRING:
-        return json_string(v.s);
-    case VALUE_JSON:
-        return json_incref((json_t *)v.j); /* only read from here on */
-    case VALUE_NONE:
-        break;
-    }
-    return json_null();
-}
-
 /* The strings that leave, in order. *out NULL: none of them does. */
 static bool stop_list(const struct call *c, const json_t *all, json_t **out)
 {

@@ -211,22 +211,6 @@ static json_t *number_or_null(bool has, double x)
                                                             : json_real(x);
 }
 
-static json_t *fallback_json(struct value v)
-{
-    switch (v.type) {
-    case VALUE_BOOL:
-        return json_boolean(v.b);
-    case VALUE_INT:
-        return json_integer(v.i);
-    case VALUE_NUMBER:
-        return json_real(v.d);
-    case VALUE_STRING:
-        return json_string(v.s);
-    default:
-        return json_null();
-    }
-}
-
 static json_t *shared(const json_t *j)
 {
     return j ? json_incref((json_t *)j) : json_null(); /* jansson counts without const */
@@ -252,8 +236,8 @@ static json_t *claim_json(const struct claim *c)
         claim_support_name(c->support), "required", c->is_required, "min",
         number_or_null(c->has_min, c->min), "max", number_or_null(c->has_max, c->max),
         "min_exclusive", c->min_exclusive, "max_exclusive", c->max_exclusive, "integer",
-        c->is_integer, "values", shared(c->values), "default", fallback_json(c->fallback),
-        "items_max", (json_int_t)c->items_max, "len_max", (json_int_t)c->len_max, "conflicts",
+        c->is_integer, "values", shared(c->values), "default", value_json(c->fallback), "items_max",
+        (json_int_t)c->items_max, "len_max", (json_int_t)c->len_max, "conflicts",
         shared(c->conflicts), "needs", shared(c->needs), "when", when_json(&c->when), "variant",
         claim_variant_name(c->variant), "derived", c->is_derived, "valid_from",
         text_or_null(c->valid_from), "valid_to", text_or_null(c->valid_to), "source", c->source,
