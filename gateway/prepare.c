@@ -197,12 +197,26 @@ static bool check_meaning(const struct prepared *p, struct failure *f)
                        fault.text);
 }
 
+/* A list of prompts has n choices for each of them; an answer has room for so many. */
+static bool check_choices(const struct prepared *p, struct failure *f)
+{
+    const json_t *prompt = p->request.content.prompt;
+    bool is_list = json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
+    int64_t n_prompts = is_list ? (int64_t)json_array_size(prompt) : 1;
+    const struct sampling *asked = &p->request.asked;
+    int64_t n = sampling_has(asked, PARAM_N) ? asked->v[PARAM_N].i : 1;
+    return n * n_prompts <= ANSWER_CHOICES_MAX ||
+           failure_set(f, 400, "invalid_value", n > 1 ? "n" : "prompt",
+                       "%lld prompts with %lld choices each are more than %d answers",
+                       (long long)n_prompts, (long long)n, ANSWER_CHOICES_MAX);
+}
+
 bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct failure *f)
 {
     p->target = p->asked;
     p->is_fallback = false;
     p->because = 0;
-    if (!check_meaning(p, f) || !load_rules(p, env, &p->rules, f)) {
+    if (!check_meaning(p, f) || !check_choices(p, f) || !load_rules(p, env, &p->rules, f)) {
         return false;
     }
     struct sampling asked = p->request.asked;

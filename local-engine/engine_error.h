@@ -14,7 +14,7 @@ enum engine_code {
     ENGINE_BAD_PARAM,    /* `param` names it */
     ENGINE_CONTEXT_FULL, /* prompt longer than the context: context_length_exceeded */
     ENGINE_NO_CANDIDATE, /* bans and masks left no finite logit: no_candidate */
-    ENGINE_NONFINITE,    /* NaN or +inf in the logits: nonfinite_logits */
+    ENGINE_NONFINITE,    /* NaN or +inf in the logits, or all -inf: nonfinite_logits */
     ENGINE_BUSY,         /* no room for one more session */
     ENGINE_CANCELLED,
     ENGINE_INTERNAL

@@ -252,7 +252,7 @@ static bool run_logits(struct step *t)
     struct stage_candidates *c = &t->s->c;
     if (t->logits ? !stage_widen(c, t->logits) : !stage_accept(c, t->wide)) {
         return engine_fail(t->err, ENGINE_NONFINITE, "",
-                           "the model's logits hold nan or +inf: check its weights");
+                           "the model's logits are not finite numbers: check its weights");
     }
     return true;
 }

@@ -3,7 +3,8 @@
  * The stages, their order and every comparison sign are those of the sampling semantics: bias, repetition, frequency and presence,
  * no_repeat_ngram, min_tokens, mask, temperature (0: argmax, lowest id among equals, no random number), top_k (ties with the k-th
  * all stay), softmax, top_p (mass strictly before < p; ties by lower id), min_p (>=), typical_p, one uniform draw by inverse CDF in
- * id order. All in float64; bans are -inf.
+ * id order. All in float64, with exponentials and logarithms of our own (fmath.h), so that every processor gives the same bits; bans are
+ * -inf.
  */
 #ifndef ISOTHERM_SAMPLER_H
 #define ISOTHERM_SAMPLER_H
@@ -47,11 +48,12 @@ ENGINE_WARN_UNUSED bool sampler_new(struct sampler **out,
 void sampler_free(struct sampler *s);
 
 /* Draws the next token from logits [n_vocab] and remembers it as generated. `mask`: NULL or n_vocab bytes, 0 forbids.
- * Fails with ENGINE_NONFINITE or ENGINE_NO_CANDIDATE; then no random number was used and nothing is remembered. */
+ * Fails with ENGINE_NONFINITE (a NaN or +inf among them, or all -inf: a damaged model) or ENGINE_NO_CANDIDATE (bans and the mask left
+ * none); then no random number was used and nothing is remembered. */
 ENGINE_WARN_UNUSED bool sampler_next(struct sampler *s, const float *logits, const uint8_t *mask,
                                      int32_t *id, struct engine_error *err);
 size_t sampler_n_generated(const struct sampler *s);
-/* The same for logits that are float64 already: vectors and tools. */
+/* The same for logits that are float64 already: vectors and tools. All -inf is ENGINE_NO_CANDIDATE here, for -inf may be a ban. */
 ENGINE_WARN_UNUSED bool sampler_next_wide(struct sampler *s, const double *logits,
                                           const uint8_t *mask, int32_t *id,
                                           struct engine_error *err);

@@ -8,6 +8,7 @@
  * multiplication, for the same reason.
  */
 #include "sampler_stages.h"
+#include "fmath.h"
 
 #include <assert.h>
 #include <math.h>
@@ -119,6 +120,7 @@ static inline int widen(const float *restrict x, double *restrict z, size_t n)
 bool stage_widen(struct stage_candidates *c, const float *logits)
 {
     int bad = 0;
+    double max = -INFINITY;
     for (size_t b = 0; b < n_blocks(c->n_vocab); b++) {
         const float *x = logits + b * STAGE_BLOCK;
         double *z = c->z + b * STAGE_BLOCK;
@@ -126,8 +128,9 @@ bool stage_widen(struct stage_candidates *c, const float *logits)
         bad |= len == STAGE_BLOCK ? widen(x, z, STAGE_BLOCK) : widen(x, z, len);
         c->block_max[b] = max_of_block(z, len);
         c->is_stale[b] = 0;
+        max = c->block_max[b] > max ? c->block_max[b] : max;
     }
-    return !bad;
+    return !bad && max > -INFINITY;
 }
 
 bool stage_accept(struct stage_candidates *c, const double *logits)
@@ -364,9 +367,9 @@ void stage_softmax(struct stage_candidates *c)
     size_t n = c->n;
     double *p = c->p, sum = 0.0;
     bool may_vanish = false;
+    fmath_exp_all(p, n);
     for (size_t i = 0; i < n; i++) {
-        double e = exp(p[i]);
-        p[i] = e;
+        double e = p[i];
         sum += e;
         may_vanish |=
             e <
@@ -442,7 +445,7 @@ void stage_typical(struct stage_candidates *c, double mass)
     /* The logits are not needed any more: z holds the logarithms. */
     double entropy = 0.0;
     for (size_t i = 0; i < c->n; i++) {
-        c->z[i] = log(c->p[i]);
+        c->z[i] = fmath_log(c->p[i]);
         entropy -= c->p[i] * c->z[i];
     }
     for (size_t i = 0; i < c->n; i++) {
@@ -511,6 +514,23 @@ static void top_finish(struct sampler_top *top, size_t n_top, size_t n, double s
     }
 }
 
+/* The sum of e^(z - max), from left to right. */
+static double sum_of_exp(const struct stage_logits *l, double max)
+{
+    double sum = 0.0, e[STAGE_BLOCK];
+    for (int32_t i = 0; i < l->n_vocab; i += STAGE_BLOCK) {
+        size_t left = (size_t)(l->n_vocab - i), len = left < STAGE_BLOCK ? left : STAGE_BLOCK;
+        for (size_t j = 0; j < len; j++) {
+            e[j] = logit_at(l, i + (int32_t)j) - max;
+        }
+        fmath_exp_all(e, len);
+        for (size_t j = 0; j < len; j++) {
+            sum += e[j];
+        }
+    }
+    return sum;
+}
+
 void stage_logprobs(const struct stage_logits *l, int32_t id, size_t n_top, double *logprob,
                     struct sampler_top *top)
 {
@@ -522,12 +542,9 @@ void stage_logprobs(const struct stage_logits *l, int32_t id, size_t n_top, doub
         max = z > max ? z : max;
         top_insert(top, n_top, &n, i, z);
     }
-    double sum = 0.0;
-    for (int32_t i = 0; i < l->n_vocab; i++) {
-        sum += exp(logit_at(l, i) - max);
-    }
-    *logprob = above_floor(logit_at(l, id) - max - log(sum));
-    top_finish(top, n_top, n, max, log(sum));
+    double log_sum = fmath_log(sum_of_exp(l, max));
+    *logprob = above_floor(logit_at(l, id) - max - log_sum);
+    top_finish(top, n_top, n, max, log_sum);
 }
 
 void stage_logprobs_processed(const struct stage_candidates *c, int32_t id, size_t n_top,
@@ -537,7 +554,7 @@ void stage_logprobs_processed(const struct stage_candidates *c, int32_t id, size
     *logprob = LOGPROB_FLOOR;
     for (int32_t i = 0; i < c->n_vocab; i++) {
         bool is_listed = next < c->n && c->id[next] == i;
-        double value = is_listed ? log(c->p[next++]) : -INFINITY;
+        double value = is_listed ? fmath_log(c->p[next++]) : -INFINITY;
         top_insert(top, n_top, &n, i, value);
         if (i == id) {
             *logprob = above_floor(value);

@@ -205,5 +205,12 @@ class Daemon(Process):
         return json.loads(got.stdout)
 
     def engine_pid(self):
-        got = subprocess.run(["pgrep", "-P", str(self.p.pid), "-x", "isotherm-engine"], stdout=subprocess.PIPE, text=True)
-        return int(got.stdout.split()[0]) if got.stdout.split() else 0
+        """the child named isotherm-engine; 0: none"""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                name, rest = open(f"/proc/{pid}/stat", encoding="utf-8").read().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue  # it has ended meanwhile
+            if name == "isotherm-engine" and int(rest.split()[1]) == self.p.pid and rest.split()[0] != "Z":
+                return int(pid)
+        return 0

@@ -1,4 +1,5 @@
 /* test_sampler.c - the sampler against a plain version of the rules (full sort, one loop a rule), and its edges. More in tests/vectors. */
+#include "local-engine/fmath.h"
 #include "local-engine/sampler.h"
 
 #include <math.h>
@@ -111,9 +112,7 @@ static void plain_filter(const struct sampler_config *c, const float *logits, in
         p[i] = ((double)logits[i] - max) / c->temperature;
     }
     plain_top_k(p, n, c->top_k);
-    for (int i = 0; i < n; i++) {
-        p[i] = exp(p[i]);
-    }
+    fmath_exp_all(p, (size_t)n);
     plain_renormalise(p, n);
     if (c->top_p < 1) {
         memcpy(plain_key, p, (size_t)n * sizeof *p);
@@ -133,10 +132,10 @@ static void plain_filter(const struct sampler_config *c, const float *logits, in
     if (c->typical_p < 1) {
         double entropy = 0.0;
         for (int i = 0; i < n; i++) {
-            entropy -= p[i] > 0 ? p[i] * log(p[i]) : 0.0;
+            entropy -= p[i] > 0 ? p[i] * fmath_log(p[i]) : 0.0;
         }
         for (int i = 0; i < n; i++) {
-            plain_key[i] = fabs(-log(p[i]) - entropy);
+            plain_key[i] = p[i] > 0 ? fabs(-fmath_log(p[i]) - entropy) : INFINITY;
         }
         plain_falling = false;
         plain_mass(p, n, c->typical_p, true);
@@ -320,19 +319,31 @@ static void bad_logits_are_found_in_whole_blocks(void **state)
     sampler_free(s);
 }
 
-static void all_minus_inf_is_no_candidate(void **state)
+/* From a model it is damage; from a caller's own numbers it may be bans. */
+static void all_minus_inf_is_no_sound_model(void **state)
 {
     (void)state;
-    static const float row[] = {-INFINITY, -INFINITY};
+    static float row[130];
+    static double wide[130];
+    for (int i = 0; i < 130; i++) {
+        row[i] = -INFINITY;
+        wide[i] = -INFINITY;
+    }
     struct sampler_config c;
     sampler_config_init(&c);
     for (int greedy = 0; greedy < 2; greedy++) {
         c.temperature = greedy ? 0 : 1;
-        struct sampler *s = make(&c, 2);
+        struct sampler *s = make(&c, 130);
         struct engine_error err = {0};
         int32_t id;
         assert_false(sampler_next(s, row, NULL, &id, &err));
+        assert_int_equal(err.code, ENGINE_NONFINITE);
+        err = (struct engine_error){0};
+        assert_false(sampler_next_wide(s, wide, NULL, &id, &err));
         assert_int_equal(err.code, ENGINE_NO_CANDIDATE);
+        row[129] = -3e38f;
+        assert_int_equal(next(s, row), 129);
+        row[129] = -INFINITY;
         sampler_free(s);
     }
 }
@@ -605,7 +616,7 @@ int main(void)
         cmocka_unit_test(one_random_number_even_for_one_candidate),
         cmocka_unit_test(bad_logits_change_nothing),
         cmocka_unit_test(bad_logits_are_found_in_whole_blocks),
-        cmocka_unit_test(all_minus_inf_is_no_candidate),
+        cmocka_unit_test(all_minus_inf_is_no_sound_model),
         cmocka_unit_test(min_tokens_bans_eos_and_stop_ids),
         cmocka_unit_test(penalties_count_what_they_should),
         cmocka_unit_test(bias_is_clamped_and_is_no_ban),
