@@ -37,7 +37,7 @@ if [ -n "$$missing" ]; then echo "installing:$$missing"; sudo=; [ "$$(id -u)" = 
 endef
 
 # ---- flags
-warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wno-format-truncation $(if $(DEVELOPER),-Werror)
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes $(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(DEVELOPER),-Werror)
 base_flags := -std=c11 -D_GNU_SOURCE -O2 -g -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong -fPIE -pthread $(warnings) \
 	-DISOTHERM_VERSION='"$(VERSION)"' $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2)
 CFLAGS ?=
