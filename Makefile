@@ -62,7 +62,7 @@ providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
 
-.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench golden-update install clean help
+.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench golden-update install install-files clean help
 all: deps
 	@$(MAKE) --no-print-directory built
 
@@ -124,7 +124,7 @@ run: all
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka $(gateway_libs) -lseccomp -o $@
-.PRECIOUS: $(B)/obj/tests/unit/%.o $(B)/obj/tests/bench/%.o
+.SECONDARY:
 
 .PHONY: check-deps tests-built
 check-deps: deps
@@ -185,6 +185,8 @@ layers:
 	@awk -f tests/lib/layers.awk $(filter gateway/%,$(c_files))
 
 install: all
+	@$(MAKE) --no-print-directory install-files
+install-files: # of what is built already
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/isotherm $(DESTDIR)$(PREFIX)/share/isotherm/default-model \
 	  $(DESTDIR)/etc/isotherm/conf.d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
 	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8

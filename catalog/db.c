@@ -115,6 +115,16 @@ static bool fail_sql(struct db *db, int rc, struct catalog_error *err)
     }
     bool is_damaged = rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB;
     const char *what = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
+    int os = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    if (rc == SQLITE_CANTOPEN && os) {
+        return catalog_fail(err, CATALOG_IO, "catalog '%s' cannot be opened: %s", db->path,
+                            strerror(os));
+    }
+    if (rc == SQLITE_FULL || rc == SQLITE_IOERR) { /* the second, too, while a log has no room */
+        return catalog_fail(err, CATALOG_IO,
+                            "catalog '%s': its disk is full or failing (%s): make room there",
+                            db->path, what);
+    }
     return catalog_fail(err, is_damaged ? CATALOG_BAD_DB : CATALOG_IO,
                         is_damaged ? "catalog '%s' is damaged (%s): build it again"
                                    : "catalog '%s': %s",
@@ -189,6 +199,8 @@ static bool check_whole(struct db *db, struct catalog_error *err)
     }
     const char *text = has_row ? (const char *)sqlite3_column_text(s, 0) : NULL;
     bool ok = text && strcmp(text, "ok") == 0;
+    const char *last_line = text ? strrchr(text, '\n') : NULL; /* the first names the database */
+    text = last_line ? last_line + 1 : text;
     if (!ok) {
         (void)catalog_fail(err, CATALOG_BAD_DB, "catalog '%s' is damaged (%s): build it again",
                            db->path, text ? text : "check failed");
@@ -235,6 +247,10 @@ static bool db_new(struct db **out, const char *path, struct catalog_error *err)
     struct db *db = calloc(1, sizeof *db);
     if (!db) {
         return catalog_fail(err, CATALOG_NOMEM, "out of memory");
+    }
+    if (path[0] == '\0' || path[0] == ':') { /* SQLite would keep it in memory and forget it */
+        free(db);
+        return catalog_fail(err, CATALOG_IO, "'%s' is no name for a catalog: name a file", path);
     }
     if (strlen(path) >= sizeof db->path) {
         free(db);
@@ -289,7 +305,8 @@ bool db_open(struct db **out, const char *path, struct catalog_error *err)
     struct stat st;
     char name[3 * DB_PATH_MAX + 32];
     if (stat(path, &st) != 0) {
-        return catalog_fail(err, CATALOG_IO, "catalog '%s': %s: make it with 'catalog build'", path,
+        return catalog_fail(err, CATALOG_IO,
+                            "catalog '%s': %s: make it with 'isothermctl catalog build'", path,
                             strerror(errno));
     }
     if (!S_ISREG(st.st_mode)) {

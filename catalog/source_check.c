@@ -71,8 +71,11 @@ static bool is_date(const char *s)
             return false;
         }
     }
-    return (n < 7 || (memcmp(s + 5, "01", 2) >= 0 && memcmp(s + 5, "12", 2) <= 0)) &&
-           (n < 10 || (memcmp(s + 8, "01", 2) >= 0 && memcmp(s + 8, "31", 2) <= 0));
+    static const char *const last_day[] = {"31", "29", "31", "30", "31", "30",
+                                           "31", "31", "30", "31", "30", "31"};
+    int month = n < 7 ? 1 : (s[5] - '0') * 10 + (s[6] - '0');
+    return month >= 1 && month <= 12 &&
+           (n < 10 || (memcmp(s + 8, "01", 2) >= 0 && memcmp(s + 8, last_day[month - 1], 2) <= 0));
 }
 
 static bool check_text(const struct source_place *at, const char *field, const json_t *v)

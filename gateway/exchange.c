@@ -37,10 +37,14 @@ static void run(struct exchange *x);
 
 /* ---- small helpers */
 
+/* A failure whose words may be the provider's. */
 static void fail_with(struct exchange *x, const struct failure *f)
 {
     if (!x->fail.status) {
         x->fail = *f;
+        exchange_hide_key(x, x->fail.message);
+        exchange_hide_key(x, x->fail.code);
+        exchange_hide_key(x, x->fail.param);
     }
 }
 
@@ -130,19 +134,47 @@ static enum next step_encode(struct exchange *x)
 
 /* ---- 7 to 10: call, decode, normalise, begin the reply */
 
-static bool begin_stream(struct exchange *x)
+static void begin_stream(struct exchange *x)
 {
     if (x->has_begun) {
-        return true;
+        return;
     }
     x->has_begun = true;
-    exchange_record_seal(x);
-    x->n_adj_shown = x->prep.plan.n_adj;
     struct conn_header h[EXCHANGE_HEADERS_MAX];
     size_t n = exchange_headers(x, h);
     h[n++] = (struct conn_header){"cache-control", "no-cache"};
     conn_stream_begin(x->conn, 200, "text/event-stream; charset=utf-8", h, n);
-    return true;
+}
+
+/* Before a chunk. The `isotherm` object of the first one, else NULL; yours. */
+static json_t *open_stream(struct exchange *x)
+{
+    begin_stream(x);
+    if (x->has_opened) {
+        return NULL;
+    }
+    x->has_opened = true;
+    exchange_record_seal(x);
+    x->n_adj_shown = x->prep.plan.n_adj;
+    return reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap));
+}
+
+/* A backend that thinks for long: the client gets the head, and comments from then on. */
+static void on_silence(void *ud)
+{
+    struct exchange *x = ud;
+    if (!x->client_gone) {
+        begin_stream(x);
+    }
+}
+
+static void watch_silence(struct exchange *x)
+{
+    unsigned ms = x->env.conf->keepalive_ms;
+    if (x->prep.request.stream && ms > 0 && !x->has_begun && x->silence.slot == 0) {
+        (void)loop_timer_arm(conn_loop(x->conn), &x->silence, ms, on_silence,
+                             x); /* no memory: no comments */
+    }
 }
 
 /* Receives every normalised delta; `false` stops the decoder. */
@@ -163,10 +195,7 @@ static bool on_delta(const struct delta *d, void *ud)
     if (!x->prep.request.stream || x->client_gone) {
         return true;
     }
-    bool is_first = !x->has_begun;
-    (void)begin_stream(x);
-    json_t *isotherm =
-        is_first ? reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap)) : NULL;
+    json_t *isotherm = open_stream(x);
     struct buf out;
     buf_init(&out, LIMIT_ANSWER_BYTES);
     bool ok = reply_delta(&x->reply, &own, isotherm, &out);
@@ -246,6 +275,16 @@ static void on_head(int status, void *ud)
     struct exchange *x = ud;
     x->upstream_status = status;
     exchange_record_upstream_id(x);
+    if (x->prep.request.stream && status < 300) {
+        upstream_touch(x->up); /* from here on silence is that of content: a ping ends none */
+    }
+}
+
+static void on_resend(void *ud)
+{
+    struct exchange *x = ud;
+    exchange_record_attempt(x, 0, "connection_lost");
+    x->attempt_us = gateway_now_us();
 }
 
 static void on_piece(struct slice piece, void *ud)
@@ -287,8 +326,10 @@ static bool may_rule_out(struct exchange *x, const char *name)
 static void on_refusal(struct exchange *x)
 {
     char param[64] = "";
+    struct failure f = {.status = 0};
     x->prep.target.backend->refusal(x->upstream_status, buf_slice(&x->refusal),
-                                    upstream_header(x->up, "retry-after"), param, &x->fail);
+                                    upstream_header(x->up, "retry-after"), param, &f);
+    fail_with(x, &f);
     exchange_record_attempt(x, x->upstream_status, x->fail.code);
     if (may_rule_out(x, param)) {
         memset(&x->fail, 0, sizeof x->fail);
@@ -365,13 +406,15 @@ static bool call_engine(struct exchange *x)
 
 static bool call_upstream(struct exchange *x)
 {
-    static const struct upstream_events events = {
-        .on_head = on_head, .on_piece = on_piece, .on_end = on_upstream_end};
+    static const struct upstream_events events = {.on_head = on_head,
+                                                  .on_piece = on_piece,
+                                                  .on_resend = on_resend,
+                                                  .on_end = on_upstream_end};
     struct upstream_header h[BACKEND_HEADERS_MAX];
     for (size_t i = 0; i < x->headers.n; i++) {
         h[i] = (struct upstream_header){x->headers.h[i].name, x->headers.h[i].value};
     }
-    const struct config *c = x->gw->conf;
+    const struct config *c = x->env.conf;
     struct upstream_spec spec = {.url = x->prep.target.url,
                                  .headers = h,
                                  .n_headers = x->headers.n,
@@ -390,6 +433,7 @@ static enum next step_call(struct exchange *x)
     x->is_paused = false;
     buf_clear(&x->refusal);
     x->attempt_us = gateway_now_us();
+    watch_silence(x);
     bool ok =
         start_answer(x) && (x->prep.target.provider->is_local ? call_engine(x) : call_upstream(x));
     if (!ok) {
@@ -454,6 +498,7 @@ static enum next step_gather(struct exchange *x)
 
 static enum next step_fingerprint(struct exchange *x)
 {
+    loop_timer_cancel(conn_loop(x->conn), &x->silence);
     exchange_record_seal(x);
     if (exchange_record_fill(x)) {
         return NEXT;
@@ -467,7 +512,7 @@ static void on_recorded(bool ok, void *ud)
     struct exchange *x = ud;
     if (!ok) {
         log_write(LOG_ERROR, "record_failed", "id", x->request_id, NULL);
-        if (strcmp(x->gw->conf->records_on_failure, "flag") != 0) {
+        if (strcmp(x->env.conf->records_on_failure, "flag") != 0) {
             (void)failure_set(&x->fail, 500, "record_failed", NULL,
                               "the answer's record could not be written, so the answer is "
                               "withheld: see the disk of records.db");
@@ -490,14 +535,8 @@ static void end_with_answer(struct exchange *x)
     struct buf out;
     buf_init(&out, LIMIT_ANSWER_BYTES * 2);
     bool is_stream = x->prep.request.stream;
-    json_t *isotherm = NULL;
-    if (is_stream) {
-        bool is_first = !x->has_begun;
-        (void)begin_stream(x);
-        bool has_news = is_first || x->n_adj_shown < x->prep.plan.n_adj;
-        isotherm =
-            has_news ? reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap)) : NULL;
-    } else {
+    json_t *isotherm = is_stream ? open_stream(x) : NULL;
+    if (!isotherm && (!is_stream || x->n_adj_shown < x->prep.plan.n_adj)) {
         isotherm = reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap));
     }
     bool ok = is_stream ? reply_end(&x->reply, &x->all, isotherm, &out)
@@ -576,6 +615,7 @@ static void release(struct exchange *x)
         prepare_release(&x->prep);
     }
     exchange_record_release(x);
+    gateway_env_release(&x->env);
     snapshot_release(x->snap);
     buf_release(&x->body);
     buf_release(&x->refusal);

@@ -15,13 +15,13 @@
 
 #define GATEWAY_LOOPS_MAX 16
 
-/* What all requests share. Set up by isothermd.c before the server starts; `snap` is guarded by `lock`. */
+/* What all requests share. Set up by isothermd.c before the server starts; `snap` and `conf` are guarded by `lock`: a reload
+ * replaces `conf`, and a request keeps the one it began with. */
 struct gateway {
-    struct config *conf;
+    const struct config *conf;
     struct catalog *catalog;
     struct snapshot *snap;
     pthread_mutex_t lock;
-    struct policy policy;
     struct records *records;
     struct engine_child *engine;
     struct upstream *upstream[GATEWAY_LOOPS_MAX]; /* by loop index */
@@ -32,9 +32,10 @@ struct gateway {
 
 /* A reference to the current snapshot, or to `version` when it is not 0 (404 when there is none). Yours: snapshot_release(). */
 struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f);
-/* Fills a prepare_env for `snap`: today's date in `day` (11 bytes), fresh randomness. */
-void gateway_env(const struct gateway *g, struct snapshot *snap, char day[11],
-                 struct prepare_env *env);
+/* Fills a prepare_env for `snap`: today's date in `day` (11 bytes), fresh randomness, a reference to the configuration:
+ * gateway_env_release(). */
+void gateway_env(struct gateway *g, struct snapshot *snap, char day[11], struct prepare_env *env);
+void gateway_env_release(struct prepare_env *env); /* a zeroed one is allowed */
 int64_t gateway_now_us(void);
 
 /* Answers the request on `c`; never fails to answer. */

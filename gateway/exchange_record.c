@@ -33,17 +33,27 @@ struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct fai
     return s;
 }
 
-void gateway_env(const struct gateway *g, struct snapshot *snap, char day[11],
-                 struct prepare_env *env)
+void gateway_env(struct gateway *g, struct snapshot *snap, char day[11], struct prepare_env *env)
 {
     time_t now = time(NULL);
     struct tm tm;
     (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
-    *env = (struct prepare_env){.conf = g->conf, .snap = snap, .policy = g->policy, .day = day};
+    (void)pthread_mutex_lock(&g->lock);
+    const struct config *conf = config_ref(g->conf);
+    (void)pthread_mutex_unlock(&g->lock);
+    *env = (struct prepare_env){.conf = conf, .snap = snap, .day = day};
+    (void)request_policy_range(conf->on_out_of_range, &env->policy.on_out_of_range);
+    (void)request_policy_unsupported(conf->on_unsupported, &env->policy.on_unsupported);
     if (getrandom(&env->random, sizeof env->random, 0) != (ssize_t)sizeof env->random) {
         env->random = (uint64_t)gateway_now_us() *
                       UINT64_C(0x9e3779b97f4a7c15); /* only before the kernel's pool is ready */
     }
+}
+
+void gateway_env_release(struct prepare_env *env)
+{
+    config_free(env->conf);
+    env->conf = NULL;
 }
 
 static void random_hex(char *out, size_t n_bytes)
@@ -102,6 +112,7 @@ void exchange_record_upstream_id(struct exchange *x)
         const char *id = upstream_header(x->up, names[i]);
         if (id) {
             (void)snprintf(x->fp.provider_request_id, sizeof x->fp.provider_request_id, "%s", id);
+            exchange_hide_key(x, x->fp.provider_request_id);
             return;
         }
     }
@@ -163,6 +174,8 @@ void exchange_record_seal(struct exchange *x)
                    a->provider_model[0] ? a->provider_model : t->model);
     (void)snprintf(fp->provider_fingerprint, sizeof fp->provider_fingerprint, "%s",
                    a->provider_fingerprint);
+    exchange_hide_key(x, fp->served_model);
+    exchange_hide_key(x, fp->provider_fingerprint);
     (void)snprintf(fp->build, sizeof fp->build, "%s", x->gw->build);
     fp->catalog_version = snapshot_version(x->snap);
     json_decref(fp->sent);
@@ -173,8 +186,9 @@ void exchange_record_seal(struct exchange *x)
     x->reply.model = x->served_model;
     x->reply.system_fingerprint = x->system_fingerprint;
     x->reply.include_usage = x->prep.request.include_usage;
-    (void)snprintf(x->catalog_version, sizeof x->catalog_version, "%" PRId64, fp->catalog_version);
 }
+
+#define WORD "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 
 static enum outcome outcome_of(const struct exchange *x)
 {
@@ -182,18 +196,24 @@ static enum outcome outcome_of(const struct exchange *x)
         return OUTCOME_CANCELLED;
     }
     if (x->fail.status) {
-        return x->has_begun ? OUTCOME_TRUNCATED : OUTCOME_FAILED;
+        return x->has_opened ? OUTCOME_TRUNCATED : OUTCOME_FAILED;
     }
     return OUTCOME_OK;
 }
 
+/* "stop,length/MAX_TOKENS": behind the slash the provider's own word, where it is another one. */
 static void list_finishes(const struct answer *a, char *out, size_t cap)
 {
     size_t len = 0;
     out[0] = '\0';
-    for (unsigned i = 0; i < a->n_choices && len + 20 < cap; i++) {
-        const char *name = finish_name(a->choice[i].finish);
-        len += (size_t)snprintf(out + len, cap - len, "%s%s", i ? "," : "", name ? name : "none");
+    for (unsigned i = 0; i < a->n_choices && len + 20 + sizeof a->choice->native_finish < cap;
+         i++) {
+        const char *name = finish_name(a->choice[i].finish), *native = a->choice[i].native_finish;
+        name = name ? name : "none";
+        bool is_news =
+            strcmp(native, name) != 0 && native[0] && strspn(native, WORD) == strlen(native);
+        len += (size_t)snprintf(out + len, cap - len, "%s%s%s%s", i ? "," : "", name,
+                                is_news ? "/" : "", is_news ? native : "");
     }
 }
 
@@ -201,6 +221,9 @@ bool exchange_record_fill(struct exchange *x)
 {
     struct fingerprint *fp = &x->fp;
     const struct answer *a = served_answer(x);
+    if (x->n_deltas > 0) { /* also of an answer that was broken off: it is billed as well */
+        exchange_estimate_usage(x);
+    }
     memcpy(fp->request_id, x->request_id, sizeof fp->request_id);
     fp->ended_us = gateway_now_us();
     (void)snprintf(fp->endpoint, sizeof fp->endpoint, "%s",
@@ -258,13 +281,14 @@ void exchange_check_served(struct exchange *x)
 /* A token is about four bytes of English; a streamed delta is about one token. Good enough to be marked as an estimate. */
 void exchange_estimate_usage(struct exchange *x)
 {
-    struct usage *u = &x->all.usage;
+    struct answer *a = x->all.n_choices ? &x->all : &x->answer;
+    struct usage *u = &a->usage;
     if (u->is_known) {
         return;
     }
     uint64_t bytes = 0;
-    for (unsigned i = 0; i < x->all.n_choices; i++) {
-        bytes += x->all.choice[i].text.len;
+    for (unsigned i = 0; i < a->n_choices; i++) {
+        bytes += a->choice[i].text.len;
     }
     *u = (struct usage){.is_known = true,
                         .is_estimated = true,
@@ -273,9 +297,42 @@ void exchange_estimate_usage(struct exchange *x)
                             (int64_t)(x->prep.request.stream ? x->n_deltas : (bytes + 3) / 4)};
 }
 
+#define KEY_PART_MIN 4 /* what may be seen of a key */
+
+/* The text was cut to its size after it was read: a key may also stand at its end in part. */
+static void hide(char *text, const char *key, size_t key_len)
+{
+    for (char *at = strstr(text, key); at; at = strstr(at, key)) {
+        memset(at, '*', key_len);
+    }
+    size_t len = strlen(text);
+    for (size_t n = len < key_len ? len : key_len; n > KEY_PART_MIN; n--) {
+        if (memcmp(text + len - n, key, n) == 0) {
+            memset(text + len - n, '*', n);
+            return;
+        }
+    }
+}
+
+void exchange_hide_key(const struct exchange *x, char *text)
+{
+    for (size_t i = 0; i < x->headers.n; i++) {
+        const char *key = x->headers.h[i].value;
+        if (!x->headers.h[i].is_secret) {
+            continue;
+        }
+        key += strncmp(key, "Bearer ", 7) == 0 ? 7 : 0;
+        if (strlen(key) >= KEY_PART_MIN) {
+            hide(text, key, strlen(key));
+        }
+    }
+}
+
 size_t exchange_headers(struct exchange *x, struct conn_header h[EXCHANGE_HEADERS_MAX])
 {
     size_t n = 0;
+    (void)snprintf(x->catalog_version, sizeof x->catalog_version, "%" PRId64,
+                   snapshot_version(x->snap));
     h[n++] = (struct conn_header){"x-request-id", x->request_id};
     h[n++] = (struct conn_header){"x-isotherm-backend",
                                   x->fp.backend[0] ? x->fp.backend : x->prep.target.provider_name};

@@ -18,8 +18,11 @@ struct exchange {
     char day[11];
     struct prepare_env env;
     struct prepared prep;
-    bool is_parsed, has_begun, client_gone, is_paused, has_retried, is_sealed, saw_logprobs;
-    struct buf body; /* what is sent */
+    bool is_parsed, client_gone, is_paused, has_retried, is_sealed, saw_logprobs;
+    bool has_begun;  /* the head of a stream was given; from here on nothing is planned anew */
+    bool has_opened; /* so was its first chunk, with the `isotherm` object */
+    struct loop_timer silence; /* until the head of a stream is given without a chunk */
+    struct buf body;           /* what is sent */
     struct headers headers;
     struct buf refusal; /* an upstream's error page */
     struct decoder *dec;
@@ -51,13 +54,15 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error);
 void exchange_record_upstream_id(struct exchange *x);
 /* Text of the answer as it passes. */
 void exchange_record_delta(struct exchange *x, const struct delta *d);
-/* Fixes model, fingerprint and ids of the reply; once, at its first byte or at the latest before the record. */
+/* Fixes model, fingerprint and ids of the reply; once, at its first chunk or at the latest before the record. */
 void exchange_record_seal(struct exchange *x);
 bool exchange_record_fill(struct exchange *x);
 /* What was sent but is not in the answer becomes an adjustment. */
 void exchange_check_served(struct exchange *x);
-/* A backend that reports no usage: counted by us and marked as estimated. */
+/* A backend that reports no usage, or did not come to it: counted by us and marked as estimated. */
 void exchange_estimate_usage(struct exchange *x);
+/* Puts stars over the provider's key where `text`, which the provider wrote, repeats it. */
+void exchange_hide_key(const struct exchange *x, char *text);
 size_t exchange_headers(struct exchange *x, struct conn_header h[EXCHANGE_HEADERS_MAX]);
 void exchange_log(const struct exchange *x);
 

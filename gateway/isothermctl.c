@@ -1,4 +1,5 @@
 /* isothermctl.c - the tool: one table of verbs. Exit status 0 done, 1 the thing asked about is wrong or failed, 2 usage. */
+#include "base/program.h"
 #include "ctl/ctl_catalog.h"
 #include "ctl/ctl_explain.h"
 #include "ctl/ctl_fingerprints.h"
@@ -35,7 +36,7 @@ static void print_usage(FILE *out)
     (void)fputs("\nEach verb has --help. Exit status: 0 done, 1 wrong or failed, 2 usage.\n", out);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -57,4 +58,10 @@ int main(int argc, char **argv)
     }
     (void)fprintf(stderr, "isothermctl: there is no verb '%s': see isothermctl --help\n", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    program_hold_descriptors();
+    return program_end("isothermctl", run(argc, argv));
 }

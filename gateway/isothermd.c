@@ -1,7 +1,8 @@
-/* isothermd.c - the daemon: reads the configuration, opens catalog and records, starts the loops and the engine, waits for a signal. */
+/* isothermd.c - the daemon: reads the configuration, opens catalog and records, starts the loops and the engine, waits for signals. */
 #include "api/routes.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "base/program.h"
 #include "exchange.h"
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +32,10 @@ static const char usage[] =
     "  --version        print the version\n"
     "  --help           print this\n"
     "\n"
-    "Signals: TERM and INT end it after the requests in flight (10 s at most).\n"
+    "Signals: TERM and INT end it after the requests in flight (10 s at most), a second one at "
+    "once. HUP reads\n"
+    "FILE again: requests that come then use it; what is wrong in it is logged and changes "
+    "nothing.\n"
     "Keys of providers are read from environment variables or systemd credentials.\n";
 
 struct options {
@@ -48,7 +52,8 @@ static int parse_options(int argc, char **argv, struct options *o)
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int c;
-    while ((c = getopt_long(argc, argv, "c:h", longs, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":c:h", longs, NULL)) != -1) {
         switch (c) {
         case 'c':
             o->config = optarg;
@@ -63,8 +68,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             (void)fputs(usage, stdout);
             return 0;
         default:
-            (void)fputs("isothermd: see isothermd --help\n", stderr);
-            return 2;
+            return program_bad_option("isothermd", c, argv);
         }
     }
     if (optind < argc) {
@@ -107,12 +111,9 @@ static bool open_records(struct gateway *g)
 {
     struct failure f = {.status = 0};
     char path[4096];
-    if (g->conf->records_path) {
-        (void)snprintf(path, sizeof path, "%s", g->conf->records_path);
-    } else {
-        paths_state("records.db", path, sizeof path);
-    }
-    if (records_open(&g->records, path, &f)) {
+    if (!config_records_path(g->conf, path, sizeof path)) {
+        (void)failure_set(&f, 500, "records_unusable", NULL, "the path of the records is too long");
+    } else if (records_open(&g->records, path, &f)) {
         return true;
     }
     log_write(LOG_ERROR, "records_unusable", "path", path, "error", f.message, NULL);
@@ -122,33 +123,33 @@ static bool open_records(struct gateway *g)
 #define MODELS_MAX 64
 
 /* Loop 0 owns the engine's process. */
-static void start_engine(struct gateway *g, struct loop *l)
+static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
     static char names[MODELS_MAX][4600], program[4096],
         folder[4096]; /* the child is started again with them */
     static const char *models[MODELS_MAX];
     struct failure f = {.status = 0};
     unsigned n = 0;
-    for (; n < g->conf->n_models && n < MODELS_MAX; n++) {
-        (void)snprintf(names[n], sizeof names[n], "%s=%s", g->conf->models[n].name,
-                       g->conf->models[n].path);
+    for (; n < conf->n_models && n < MODELS_MAX; n++) {
+        (void)snprintf(names[n], sizeof names[n], "%s=%s", conf->models[n].name,
+                       conf->models[n].path);
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);
-        (void)snprintf(names[n++], sizeof names[0], "%s=%s", resolve_first_local(g->conf), folder);
+        (void)snprintf(names[n++], sizeof names[0], "%s=%s", resolve_first_local(conf), folder);
     }
     for (unsigned i = 0; i < n; i++) {
         models[i] = names[i];
     }
-    if (g->conf->engine_program) {
-        (void)snprintf(program, sizeof program, "%s", g->conf->engine_program);
+    if (conf->engine_program) {
+        (void)snprintf(program, sizeof program, "%s", conf->engine_program);
     } else {
         (void)paths_find("isotherm-engine", program, sizeof program);
     }
     struct engine_child_options o = {.program = program,
                                      .models = models,
                                      .n_models = n,
-                                     .threads = g->conf->engine_threads,
+                                     .threads = conf->engine_threads,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
     if (!engine_child_start(&g->engine, &o, &f)) {
@@ -164,7 +165,11 @@ static void loop_begin(struct loop *l, unsigned index, void *ud)
         abort(); /* at start only: without it no request of this loop could be answered */
     }
     if (index == 0) {
-        start_engine(g, l);
+        struct prepare_env env = {.conf = NULL};
+        char day[11];
+        gateway_env(g, NULL, day, &env); /* its configuration cannot go away meanwhile */
+        start_engine(g, env.conf, l);
+        gateway_env_release(&env);
     }
 }
 
@@ -204,10 +209,16 @@ static bool start_server(struct gateway *g)
                                .ud = g,
                                .loop_begin = loop_begin,
                                .loop_end = loop_end};
+    if (!o.listen && !o.socket_path && !o.n_adopted) {
+        log_write(LOG_ERROR, "not_listening", "error", "nobody could connect", "hint",
+                  "set listen or socket in the configuration", NULL);
+        return false;
+    }
     if (server_start(&g->server, &o, &f)) {
         return true;
     }
-    log_write(LOG_ERROR, "not_listening", "error", f.message, NULL);
+    log_write(LOG_ERROR, "not_listening", "error", f.message, "hint",
+              "free the address, or set listen or socket to another", NULL);
     return false;
 }
 
@@ -231,44 +242,118 @@ static void say_ready(const struct gateway *g)
     (void)sd_notify(0, "READY=1");
 }
 
-static int serve(struct gateway *g)
+/* What the configuration names and nobody has: told at a start and at a reload, since only a request would show it. */
+static void warn_of_providers(const struct gateway *g)
 {
-    sigset_t signals;
-    int got = 0;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)sigaddset(&signals, SIGINT);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-    if (!open_catalog(g) || !open_records(g) || !start_server(g)) {
-        return 1;
+    char key[CONFIG_KEY_BYTES_MAX + 1];
+    for (unsigned i = 0; i < g->conf->n_providers; i++) {
+        const struct config_provider *p = &g->conf->providers[i];
+        if (!snapshot_provider(g->snap, p->catalog)) {
+            log_write(LOG_WARNING, "provider_unknown", "provider", p->name, "catalog", p->catalog,
+                      "hint", "set catalog to one that 'isothermctl catalog show' lists", NULL);
+        }
+        if (p->api_key && !config_key(p->api_key, key, sizeof key)) {
+            log_write(LOG_WARNING, "provider_without_key", "provider", p->name, "api_key",
+                      p->api_key, "hint", "set that environment variable or credential", NULL);
+        }
+        explicit_bzero(key, sizeof key);
     }
-    say_ready(g);
-    while (sigwait(&signals, &got) != 0) {
+}
+
+/* ---- signals */
+
+static void reload(struct gateway *g, const char *path)
+{
+    struct config *fresh = NULL;
+    struct config_error e;
+    const char *key = NULL;
+    if (!path) {
+        log_write(LOG_WARNING, "not_reloaded", "error", "started without --config", NULL);
+        return;
+    }
+    if (!config_load(&fresh, path, &e)) {
+        log_write(LOG_ERROR, "not_reloaded", "error", e.text, "hint", "the old one stays", NULL);
+        return;
+    }
+    key = config_needs_restart(g->conf, fresh);
+    if (key) {
+        log_write(LOG_ERROR, "not_reloaded", "error", "a reload cannot change this key", "key", key,
+                  "hint", "the old one stays: restart, or put the key back", NULL);
+        config_free(fresh);
+        return;
+    }
+    (void)pthread_mutex_lock(&g->lock);
+    const struct config *old = g->conf;
+    g->conf = fresh;
+    (void)pthread_mutex_unlock(&g->lock);
+    config_free(old); /* requests that began with it hold it */
+    log_init(level_of(fresh->log_level));
+    log_write(LOG_INFO, "reloaded", "config", path, NULL);
+    warn_of_providers(g);
+}
+
+/* Blocks the signals for every thread that is started from now on. */
+static void block_signals(sigset_t *signals)
+{
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGINT);
+    (void)sigaddset(signals, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+/* Until one that ends the daemon; from then on another one of those ends it at once. */
+static void wait_for_end(struct gateway *g, const char *config, sigset_t *signals)
+{
+    int got = 0;
+    while (sigwait(signals, &got) != 0 || got == SIGHUP) {
+        if (got == SIGHUP) {
+            reload(g, config);
+            got = 0;
+        }
     }
     (void)sd_notify(0, "STOPPING=1");
     log_write(LOG_INFO, "stopping", "signal", got == SIGTERM ? "TERM" : "INT", NULL);
+    (void)sigdelset(signals, SIGHUP);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+static int serve(struct gateway *g, const char *config)
+{
+    sigset_t signals;
+    block_signals(&signals);
+    if (!open_catalog(g) || !open_records(g) || !start_server(g)) {
+        return 1;
+    }
+    warn_of_providers(g);
+    say_ready(g);
+    wait_for_end(g, config, &signals);
     server_stop(g->server, GRACE_MS);
     engine_child_stop(g->engine);
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static struct gateway g;
     struct options o = {.config = NULL};
+    struct config *conf = NULL;
     struct config_error e;
     int rc = parse_options(argc, argv, &o);
     if (rc >= 0) {
         return rc;
     }
-    if (!config_load(&g.conf, o.config, &e)) {
+    if (!config_load(&conf, o.config, &e)) {
         (void)fprintf(stderr, "isothermd: %s\n", e.text);
         return 1;
     }
+    g.conf = conf;
     if (o.check_only) {
         (void)printf("%s: good\n", o.config ? o.config : "the defaults");
-        config_free(g.conf);
+        config_free(conf);
         return 0;
     }
     log_init(level_of(g.conf->log_level));
@@ -276,12 +361,16 @@ int main(int argc, char **argv)
     (void)pthread_mutex_init(&g.lock, NULL);
     (void)snprintf(g.build, sizeof g.build, "isotherm/%s", ISOTHERM_VERSION);
     g.started_us = gateway_now_us();
-    (void)request_policy_range(g.conf->on_out_of_range, &g.policy.on_out_of_range);
-    (void)request_policy_unsupported(g.conf->on_unsupported, &g.policy.on_unsupported);
-    rc = serve(&g);
+    rc = serve(&g, o.config);
     records_close(g.records);
     snapshot_release(g.snap);
     catalog_close(g.catalog);
     config_free(g.conf);
     return rc;
+}
+
+int main(int argc, char **argv)
+{
+    program_hold_descriptors();
+    return program_end("isothermd", run(argc, argv));
 }

@@ -10,6 +10,7 @@
 #include "sha256.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,39 +147,53 @@ const char *engine_kernels(const struct engine *e)
     return model_worker_kernels(e->worker);
 }
 
-/* First eight hex digits of the SHA-256 of FOLDER/name; "none" where it cannot be read. */
-static void hash_file(const char *folder, const char *name, char out[9])
+/* Adds a file's name and bytes; one that is not there adds nothing. false: it cannot be read. */
+static bool add_file(struct sha256 *sum, const char *folder, const char *name)
 {
-    char path[4096], hex[65], bytes[16384];
-    uint8_t digest[32];
-    struct sha256 sum;
-    (void)snprintf(out, 9, "none");
+    char path[4096], bytes[16384];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
-        return;
+        return false;
     }
     FILE *f = fopen(path, "re");
     if (!f) {
-        return;
+        return errno == ENOENT;
     }
-    sha256_init(&sum);
+    sha256_update(sum, name, strlen(name) + 1);
     size_t n;
     while ((n = fread(bytes, 1, sizeof bytes, f)) > 0) {
-        sha256_update(&sum, bytes, n);
+        sha256_update(sum, bytes, n);
     }
-    if (!ferror(f)) {
-        sha256_final(&sum, digest);
-        sha256_hex(digest, hex);
-        (void)snprintf(out, 9, "%.8s", hex);
-    }
+    bool ok = !ferror(f);
     (void)fclose(f); /* it was only read */
+    return ok;
+}
+
+/* First eight hex digits of the SHA-256 of these files; "none" where one cannot be read. */
+static void hash_files(const char *folder, const char *const *names, size_t n, char out[9])
+{
+    char hex[65];
+    uint8_t digest[32];
+    struct sha256 sum;
+    bool ok = true;
+    sha256_init(&sum);
+    for (size_t i = 0; i < n; i++) {
+        ok = add_file(&sum, folder, names[i]) && ok;
+    }
+    sha256_final(&sum, digest);
+    sha256_hex(digest, hex);
+    (void)snprintf(out, 9, "%.8s", ok ? hex : "none");
 }
 
 const char *engine_fingerprint(struct engine *e)
 {
+    /* all that decide about begin and end tokens, too */
+    static const char *const configs[] = {"config.json", "generation_config.json",
+                                          "tokenizer_config.json"};
+    static const char *const tokenizers[] = {"tokenizer.json"};
     if (!e->fingerprint[0]) {
         char config[9], tokenizer[9];
-        hash_file(e->folder, "config.json", config);
-        hash_file(e->folder, "tokenizer.json", tokenizer);
+        hash_files(e->folder, configs, 3, config);
+        hash_files(e->folder, tokenizers, 1, tokenizer);
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
                        "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
                        ENGINE_VERSION, model_hash(e->model), config, tokenizer);

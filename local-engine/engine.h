@@ -28,8 +28,8 @@ void engine_close(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model_shape *engine_shape(const struct engine *e);
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
-/* Stable text of what computes the answers: engine version, numerics, hashes of weights, configuration and tokenizer. Part of the
- * fingerprint. The first call reads the files. */
+/* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the configuration (config.json,
+ * generation_config.json, tokenizer_config.json) and of the tokenizer. Part of the fingerprint. The first call reads the files. */
 const char *engine_fingerprint(struct engine *e);
 /* "avx2", "ref": the kernels that were chosen. The numerics do not depend on them. */
 const char *engine_kernels(const struct engine *e);

@@ -247,14 +247,17 @@ bool sampler_reserve(struct sampler *s, size_t n_tokens, struct engine_error *er
     return n_tokens <= s->n_generated || tokens_grow(s, n_tokens - s->n_generated, err);
 }
 
+static bool fail_nonfinite(struct step *t)
+{
+    return engine_fail(t->err, ENGINE_NONFINITE, "",
+                       "the model's logits are not finite numbers: check its weights");
+}
+
 static bool run_logits(struct step *t)
 {
     struct stage_candidates *c = &t->s->c;
-    if (t->logits ? !stage_widen(c, t->logits) : !stage_accept(c, t->wide)) {
-        return engine_fail(t->err, ENGINE_NONFINITE, "",
-                           "the model's logits are not finite numbers: check its weights");
-    }
-    return true;
+    bool is_good = t->logits ? stage_widen(c, t->logits) : stage_accept(c, t->wide);
+    return is_good || fail_nonfinite(t);
 }
 
 static bool run_bias(struct step *t)
@@ -309,11 +312,25 @@ static bool run_mask(struct step *t)
     return true;
 }
 
+/* Whether a model said -inf of every token. Bans are not in its logits, so that is damage. */
+static bool says_nothing(const float *logits, int32_t n_vocab)
+{
+    for (int32_t i = 0; i < n_vocab; i++) {
+        if (logits[i] > -INFINITY) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool run_temperature(struct step *t)
 {
     struct stage_candidates *c = &t->s->c;
-    if (!stage_max(c, t->err)) {
-        return false;
+    struct engine_error own = {.code = ENGINE_OK};
+    if (!stage_max(c, &own)) {
+        return t->logits && says_nothing(t->logits, c->n_vocab)
+                   ? fail_nonfinite(t)
+                   : engine_fail(t->err, own.code, own.param, "%s", own.text);
     }
     if (t->s->config->temperature == 0.0) {
         stage_greedy(c);

@@ -120,7 +120,6 @@ static inline int widen(const float *restrict x, double *restrict z, size_t n)
 bool stage_widen(struct stage_candidates *c, const float *logits)
 {
     int bad = 0;
-    double max = -INFINITY;
     for (size_t b = 0; b < n_blocks(c->n_vocab); b++) {
         const float *x = logits + b * STAGE_BLOCK;
         double *z = c->z + b * STAGE_BLOCK;
@@ -128,9 +127,8 @@ bool stage_widen(struct stage_candidates *c, const float *logits)
         bad |= len == STAGE_BLOCK ? widen(x, z, STAGE_BLOCK) : widen(x, z, len);
         c->block_max[b] = max_of_block(z, len);
         c->is_stale[b] = 0;
-        max = c->block_max[b] > max ? c->block_max[b] : max;
     }
-    return !bad && max > -INFINITY;
+    return !bad;
 }
 
 bool stage_accept(struct stage_candidates *c, const double *logits)

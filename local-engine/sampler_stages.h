@@ -29,9 +29,8 @@ struct stage_candidates {
 ENGINE_WARN_UNUSED bool stage_candidates_init(struct stage_candidates *c, int32_t n_vocab);
 void stage_candidates_release(struct stage_candidates *c);
 
-/* Stage 0 for a model's logits. false: a NaN or +inf among them, or nothing but -inf, which no sound model says. */
+/* Stage 0. false: a NaN or +inf among them. */
 ENGINE_WARN_UNUSED bool stage_widen(struct stage_candidates *c, const float *logits);
-/* Stage 0 for logits that somebody made, where -inf may stand for a ban. false: a NaN or +inf among them. */
 ENGINE_WARN_UNUSED bool stage_accept(struct stage_candidates *c, const double *logits);
 
 void stage_bias(struct stage_candidates *c, const struct sampler_bias *bias, size_t n);

@@ -12,6 +12,7 @@ void api_explain(struct gateway *g, struct conn *c)
     if (s) {
         gateway_env(g, s, day, &env);
         out = explain_body(&env, conn_body(c), &f);
+        gateway_env_release(&env);
     }
     snapshot_release(s);
     if (out) {

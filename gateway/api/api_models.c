@@ -30,7 +30,7 @@ static json_t *model_json(struct gateway *g, const struct prepare_env *env, cons
     struct catalog_error e = {.code = CATALOG_OK};
     struct target t;
     struct rules r;
-    if (!resolve(g->conf, env->snap, REQUEST_CHAT, name, &t, &f) ||
+    if (!resolve(env->conf, env->snap, REQUEST_CHAT, name, &t, &f) ||
         !snapshot_rules(env->snap, t.provider->id, t.model, CATALOG_CHAT, env->day, &r, &e)) {
         return NULL;
     }
@@ -50,7 +50,7 @@ static void add(struct gateway *g, const struct prepare_env *env, json_t *list, 
 
 static json_t *list_models(struct gateway *g, const struct prepare_env *env)
 {
-    const struct config *conf = g->conf;
+    const struct config *conf = env->conf;
     json_t *list = json_array();
     char name[LIMIT_MODEL_NAME + 80];
     add(g, env, list, "local");
@@ -84,6 +84,7 @@ void api_models_list(struct gateway *g, struct conn *c)
     gateway_env(g, s, day, &env);
     routes_reply_json(c, 200,
                       json_pack("{s:s,s:o}", "object", "list", "data", list_models(g, &env)));
+    gateway_env_release(&env);
     snapshot_release(s);
 }
 
@@ -97,6 +98,7 @@ void api_models_get(struct gateway *g, struct conn *c, const char *id)
     if (s) {
         gateway_env(g, s, day, &env);
         m = model_json(g, &env, id);
+        gateway_env_release(&env);
     }
     snapshot_release(s);
     if (m) {

@@ -253,7 +253,9 @@ static bool engine_decode(struct decoder *d, struct slice piece, delta_fn *fn, v
     if (d->is_broken || d->is_ended) {
         return !d->is_broken;
     }
-    json_t *o = jsonio_parse(piece.p, piece.len, NULL);
+    /* a vocabulary of bytes has a token that is U+0000, which jansson refuses unless asked; lengths
+     * are kept everywhere */
+    json_t *o = json_loadb(piece.p, piece.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     bool ok = json_is_object(o)
                   ? take_frame(d, o, fn, ud, f)
                   : failure_set(f, 502, "engine_malformed", NULL,

@@ -39,51 +39,66 @@ struct key {
     const char *name, *value; /* value: YAML text */
     int64_t lowest, highest;  /* numbers; equal: no number */
     const char *doc;
+    bool at_start; /* a reload cannot change it: the value's line says (restart) */
 };
 static const struct key keys[] = {
     {"listen", "\"127.0.0.1:4117\"", 0, 0,
      "Where clients connect: numeric address and port, IPv6 as \"[::1]:4117\"; \"\" for no TCP.\n"
-     "There is no authentication by default: keep it on the loopback, or put a proxy in front."},
+     "There is no authentication by default: keep it on the loopback, or put a proxy in front.",
+     true},
     {"socket", "null", 0, 0,
-     "A unix socket to listen on as well, such as /run/isotherm/isotherm.sock; null for none."},
-    {"threads", "0", 0, 64, "Event loops, 0 to 64; 0 is one a core, at most 4."},
+     "A unix socket to listen on as well, such as /run/isotherm/isotherm.sock; null for none.",
+     true},
+    {"threads", "0", 0, 64, "Event loops, 0 to 64; 0 is one a core, at most 4.", true},
     {"log_level", "info", 0, 0,
      "What is logged to standard error: error, warning, info or debug. Prompts, answers\n"
-     "and keys never are."},
+     "and keys never are.",
+     false},
     {"catalog_path", "null", 0, 0,
-     "The catalog of what providers accept; null for the catalog.db beside the program."},
-    {"catalog_pin", "0", 0, INT64_MAX, "The version of the catalog to plan with; 0 is the newest."},
+     "The catalog of what providers accept; null for the catalog.db beside the program.", true},
+    {"catalog_pin", "0", 0, INT64_MAX, "The version of the catalog to plan with; 0 is the newest.",
+     true},
     {"records_path", "null", 0, 0,
      "The database of fingerprints, one record for each response. null: records.db in\n"
      "$STATE_DIRECTORY (set by systemd), else in $XDG_STATE_HOME/isotherm, else in "
-     "$HOME/.local/state/isotherm."},
+     "$HOME/.local/state/isotherm,\n"
+     "else in /var/lib/isotherm.",
+     true},
     {"records_on_failure", "refuse", 0, 0,
      "When a record cannot be written (disk full): refuse answers 500, flag lets the answer go out "
-     "and counts it."},
+     "and counts it.",
+     false},
     {"engine_program", "null", 0, 0,
-     "The local engine; null for the isotherm-engine beside the program."},
-    {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core."},
+     "The local engine; null for the isotherm-engine beside the program.", true},
+    {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core.",
+     true},
     {"on_out_of_range", "clamp", 0, 0,
      "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
      "400,\n"
-     "local lets the fallback answer. A request can say otherwise."},
+     "local lets the fallback answer. A request can say otherwise.",
+     false},
     {"on_unsupported", "local", 0, 0,
      "A parameter the provider does not have: local lets the fallback answer, drop leaves it out,\n"
-     "reject answers 400. Whatever is changed is reported with the answer."},
-    {"fallback", "local", 0, 0, "Who answers then: local, local/NAME or PROVIDER/MODEL."},
+     "reject answers 400. Whatever is changed is reported with the answer.",
+     false},
+    {"fallback", "local", 0, 0, "Who answers then: local, local/NAME or PROVIDER/MODEL.", false},
     {"body_bytes_max", "16777216", 1024, 268435456,
-     "The largest request body, 1024 to 268435456 bytes; larger ones get 413."},
+     "The largest request body, 1024 to 268435456 bytes; larger ones get 413.", true},
     {"in_flight_max", "1024", 1, 65536,
-     "Requests at once, 1 to 65536; the next one gets 503 with retry-after."},
-    {"connect_ms", "10000", 1, 600000, "Milliseconds to connect to a provider, 1 to 600000."},
+     "Requests at once, 1 to 65536; the next one gets 503 with retry-after.", true},
+    {"connect_ms", "10000", 1, 600000, "Milliseconds to connect to a provider, 1 to 600000.",
+     false},
     {"first_byte_ms", "600000", 1, 3600000,
      "Milliseconds until the first byte of its answer, 1 to 3600000. An answer that is not "
      "streamed is\n"
-     "whole by then, so this is the time for all of it."},
-    {"idle_ms", "120000", 1, 3600000, "Milliseconds of silence within an answer, 1 to 3600000."},
+     "whole by then, so this is the time for all of it.",
+     false},
+    {"idle_ms", "120000", 1, 3600000, "Milliseconds of silence within an answer, 1 to 3600000.",
+     false},
     {"keepalive_ms", "15000", 0, 3600000,
      "Milliseconds after which a silent stream sends a comment to its client, 0 to 3600000;\n"
-     "0 for never."},
+     "0 for never.",
+     true},
     {"providers", "[]", 0, 0,
      "Providers, called by PROVIDER/MODEL:\n"
      "  - name: openai              # the part before the slash\n"
@@ -92,17 +107,20 @@ static const struct key keys[] = {
      "otherwise\n"
      "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the "
      "key\n"
-     "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too"},
+     "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too",
+     false},
     {"aliases", "[]", 0, 0,
      "Names of your own for models:\n"
      "  - name: fast\n"
-     "    target: openai/gpt-4o-mini   # local, local/NAME or PROVIDER/MODEL"},
+     "    target: openai/gpt-4o-mini   # local, local/NAME or PROVIDER/MODEL",
+     false},
     {"models", "[]", 0, 0,
      "Models of the local engine, called by local/NAME; the first is also `local`. Without any "
      "there is\n"
      "the small one that comes with the program:\n"
      "  - name: tales\n"
-     "    path: /var/lib/isotherm/models/tales.gguf   # a folder or a .gguf file"},
+     "    path: /var/lib/isotherm/models/tales.gguf   # a folder or a .gguf file",
+     true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
 
@@ -368,6 +386,9 @@ static bool apply_text(struct config *c, struct config_places *pl, const char *n
 {
     struct yaml_lines_error at = {0};
     struct config_file file = {0};
+    if (memchr(text, '\0', len)) { /* YAML would end there and call the rest good */
+        return config_fail(err, "%.100s: holds NUL bytes, put back a copy of it", name);
+    }
     if (!yaml_lines_parse(&file.lines, text, len, &at)) {
         return config_fail(err, "%.100s:%u: %s", name, at.line, at.text);
     }
@@ -496,9 +517,10 @@ bool config_write_default(struct buf *b)
                     "one are read after it,\n"
                     "# in the order of their names; a key in a later file replaces the earlier "
                     "one, lists as a whole.\n"
-                    "# Check with `isothermd --check-config`; SIGHUP reloads, and a bad file "
-                    "changes nothing. API keys are\n"
-                    "# never in here.\n");
+                    "# Check with `isothermd --config FILE --check-config`. SIGHUP reads it again: "
+                    "what is bad changes nothing,\n"
+                    "# and a key that says (restart) is taken at a start only. API keys are never "
+                    "in here.\n");
     for (size_t i = 0; ok && i < N_KEYS; i++) {
         ok = buf_puts(b, "\n");
         for (const char *p = keys[i].doc; ok && *p;) {
@@ -506,7 +528,8 @@ bool config_write_default(struct buf *b)
             ok = buf_printf(b, "# %.*s\n", n, p);
             p += n + (p[n] == '\n');
         }
-        ok = ok && buf_printf(b, "%s: %s\n", keys[i].name, keys[i].value);
+        ok = ok && buf_printf(b, "%s: %s%s\n", keys[i].name, keys[i].value,
+                              keys[i].at_start ? " # (restart)" : "");
     }
     return ok;
 }
@@ -571,12 +594,59 @@ bool config_load(struct config **out, const char *path, struct config_error *err
     return true;
 }
 
-void config_free(struct config *c)
+const struct config *config_ref(const struct config *c)
 {
-    if (c) {
+    (void)atomic_fetch_add(&((struct config *)c)->n_refs, 1); /* the count is not its value */
+    return c;
+}
+
+void config_free(const struct config *c)
+{
+    if (c && atomic_fetch_sub(&((struct config *)c)->n_refs, 1) == 0) {
         cyaml_config_t k = loader(NULL);
-        (void)cyaml_free(&k, &config_value, c, 0); /* fails only for a wrong schema */
+        (void)cyaml_free(&k, &config_value, (struct config *)c,
+                         0); /* fails only for a wrong schema */
     }
+}
+
+/* ---- what a reload may change */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_models(const struct config *a, const struct config *b)
+{
+    bool same = a->n_models == b->n_models;
+    for (unsigned i = 0; same && i < a->n_models; i++) {
+        same = same_text(a->models[i].name, b->models[i].name) &&
+               same_text(a->models[i].path, b->models[i].path);
+    }
+    return same;
+}
+
+const char *config_needs_restart(const struct config *from, const struct config *to)
+{
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const char *a = (const char *)from + fields[i].data_offset,
+                   *b = (const char *)to + fields[i].data_offset;
+        bool same;
+        if (fields[i].value.type == CYAML_STRING) {
+            const char *s, *t;
+            memcpy(&s, a, sizeof s);
+            memcpy(&t, b, sizeof t);
+            same = same_text(s, t);
+        } else if (fields[i].value.type == CYAML_SEQUENCE) {
+            same = same_models(from, to); /* of the lists, the one that is taken at a start */
+        } else {
+            same = memcmp(a, b, fields[i].value.data_size) == 0;
+        }
+        if (keys[i].at_start && !same) {
+            return keys[i].name;
+        }
+    }
+    return NULL;
 }
 
 /* ---- what the configuration names outside of itself */

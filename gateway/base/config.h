@@ -15,6 +15,7 @@
 #define ISOTHERM_CONFIG_H
 
 #include "buf.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -66,7 +67,8 @@ struct config {
     struct config_alias *aliases;
     unsigned n_aliases;
     struct config_model *models;
-    unsigned n_models; /* empty: the embedded default model only */
+    unsigned n_models;  /* empty: the embedded default model only */
+    atomic_uint n_refs; /* beyond the first */
 };
 
 /* path NULL: the defaults alone. conf.d/ (a folder named conf.d beside the file): every *.yaml in
@@ -74,7 +76,12 @@ struct config {
  * */
 bool config_load(struct config **out, const char *path, struct config_error *err)
     __attribute__((warn_unused_result));
-void config_free(struct config *c);
+/* One more reference, for whoever outlives a reload; config_free() gives one back. */
+const struct config *config_ref(const struct config *c);
+void config_free(const struct config *c);
+/* The first key that differs and that only a start takes (sockets, databases, the engine, limits of
+ * the server); NULL: `to` can replace `from` in a running daemon. */
+const char *config_needs_restart(const struct config *from, const struct config *to);
 /* Where the records are: records_path, else records.db in the state folder (paths.h). c NULL: as
  * with the defaults. false: longer than cap. */
 bool config_records_path(const struct config *c, char *out, size_t cap);

@@ -39,8 +39,9 @@ void paths_state(const char *name, char *out, size_t cap)
         (void)snprintf(out, cap, "%.*s/%s", (int)strcspn(systemd, ":"), systemd, name);
     } else if (xdg && xdg[0]) {
         (void)snprintf(out, cap, "%s/isotherm/%s", xdg, name);
-    } else {
-        (void)snprintf(out, cap, "%s/.local/state/isotherm/%s", home && home[0] ? home : "/var/lib",
-                       name);
+    } else if (home && home[0]) {
+        (void)snprintf(out, cap, "%s/.local/state/isotherm/%s", home, name);
+    } else { /* a service that another init started: where systemd would have it */
+        (void)snprintf(out, cap, "/var/lib/isotherm/%s", name);
     }
 }

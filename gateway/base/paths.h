@@ -8,7 +8,8 @@
 /* The first of <folder of the program>/name, ../share/isotherm/name, ../libexec/isotherm/name that exists. false: none; `out` then
  * holds the first one, for an error text. */
 bool paths_find(const char *name, char *out, size_t cap);
-/* $STATE_DIRECTORY/name (systemd), else $XDG_STATE_HOME/isotherm/name, else $HOME/.local/state/isotherm/name. */
+/* $STATE_DIRECTORY/name (systemd), else $XDG_STATE_HOME/isotherm/name, else $HOME/.local/state/isotherm/name,
+ * else /var/lib/isotherm/name. */
 void paths_state(const char *name, char *out, size_t cap);
 
 #endif

@@ -3,6 +3,8 @@
 #include "gateway/ctl/ctl_catalog.h"
 
 #include "catalog/catalog.h"
+#include "gateway/base/paths.h"
+#include "gateway/base/program.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define CTL_PATH_MAX 4096
 
@@ -46,18 +47,6 @@ static int failed(const struct catalog_error *err)
     return 1;
 }
 
-/* catalog.db in the folder that the program lies in; "" when that is not known. */
-static void find_default_db(char *out, size_t cap)
-{
-    static const char name[] = "/catalog.db";
-    ssize_t n = readlink("/proc/self/exe", out, cap - 1);
-    out[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(out, '/');
-    size_t folder = slash ? (size_t)(slash - out) : 0;
-    (void)snprintf(out + folder, cap - folder, "%s",
-                   slash && folder + sizeof name < cap ? name : "");
-}
-
 static bool parse_number(const char *text, int64_t *out)
 {
     char *end;
@@ -86,7 +75,8 @@ static int parse_options(struct options *o, int argc, char **argv)
     };
     int c;
     optind = 1;
-    while ((c = getopt_long(argc, argv, "o:m:h", longs, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":o:m:h", longs, NULL)) != -1) {
         switch (c) {
         case 'o':
             o->db = optarg;
@@ -115,6 +105,7 @@ static int parse_options(struct options *o, int argc, char **argv)
             }
             break;
         default:
+            (void)program_bad_option("isothermctl catalog", c, argv);
             return -1;
         }
     }
@@ -142,7 +133,7 @@ static int build(const struct options *o)
     char created[32];
     time_t now = time(NULL);
     struct tm tm;
-    if (o->n_words == 0 || !o->db) {
+    if (o->n_words == 0 || !o->db || !*o->db) {
         return usage("catalog build needs source files and -o DB");
     }
     const char *author = o->author ? o->author : getenv("USER");
@@ -207,8 +198,8 @@ static json_t *number_or_null(bool has, double x)
     if (!has) {
         return json_null();
     }
-    return x == (double)(int64_t)x && x < 9e15 && x > -9e15 ? json_integer((json_int_t)x)
-                                                            : json_real(x);
+    bool is_whole = x < 9e15 && x > -9e15 && x == (double)(int64_t)x;
+    return is_whole ? json_integer((json_int_t)x) : json_real(x);
 }
 
 static json_t *shared(const json_t *j)
@@ -372,7 +363,7 @@ int ctl_catalog(int argc, char **argv)
     if (rc < 0) {
         return 2; /* what is wrong has been said */
     }
-    find_default_db(o.default_db, sizeof o.default_db);
+    (void)paths_find("catalog.db", o.default_db, sizeof o.default_db); /* for an error text too */
     if (strcmp(argv[1], "build") == 0) {
         return build(&o);
     }
@@ -382,5 +373,8 @@ int ctl_catalog(int argc, char **argv)
     if (strcmp(argv[1], "show") == 0) {
         return o.n_words <= 1 ? with_catalog(&o, show) : usage("show takes one provider");
     }
-    return usage("there is no such verb of catalog");
+    (void)fprintf(stderr,
+                  "isothermctl: catalog has no verb '%.64s': see 'isothermctl catalog --help'\n",
+                  argv[1]);
+    return 2;
 }

@@ -3,7 +3,9 @@
 
 #include "gateway/base/jsonio.h"
 #include "gateway/base/paths.h"
+#include "gateway/base/program.h"
 #include "gateway/explain.h"
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,8 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"catalog", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     int c;
-    while ((c = getopt_long(argc, argv, "m:h", longs, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":m:h", longs, NULL)) != -1) {
         switch (c) {
         case 'm':
             if (o->n_models == TARGETS_MAX) {
@@ -61,8 +64,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             (void)fputs(usage, stdout);
             return 0;
         default:
-            (void)fputs("isothermctl explain: see isothermctl explain --help\n", stderr);
-            return 2;
+            return program_bad_option("isothermctl explain", c, argv);
         }
     }
     o->file = optind < argc ? argv[optind] : "-";
@@ -74,23 +76,23 @@ static int parse_options(int argc, char **argv, struct options *o)
     return -1;
 }
 
-static bool read_all(const char *path, struct buf *b)
+/* NULL, or why not. */
+static const char *read_all(const char *path, struct buf *b)
 {
     FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     char piece[65536];
     size_t n;
-    if (!in) {
-        return false;
+    const char *why = in ? NULL : strerror(errno);
+    while (!why && (n = fread(piece, 1, sizeof piece, in)) > 0) {
+        why = buf_append(b, piece, n) ? NULL : "it is larger than a request may be";
     }
-    bool ok = true;
-    while (ok && (n = fread(piece, 1, sizeof piece, in)) > 0) {
-        ok = buf_append(b, piece, n);
+    if (!why && ferror(in)) {
+        why = strerror(errno);
     }
-    ok = ok && !ferror(in);
-    if (in != stdin) {
-        (void)fclose(in);
+    if (in && in != stdin) {
+        (void)fclose(in); /* only read */
     }
-    return ok;
+    return why ? why : b->len ? NULL : "it is empty, a chat request in JSON is expected";
 }
 
 /* Puts the models of the command line into the body as `targets`. */
@@ -212,10 +214,10 @@ static int explain(const struct options *o, struct config *conf, struct snapshot
     struct buf body;
     buf_init(&body, LIMIT_BODY_BYTES);
     json_t *out = NULL;
-    if (!read_all(o->file, &body)) {
-        (void)failure_set(&f, 400, "io", NULL,
-                          "'%.300s' cannot be read, or is larger than %u bytes", o->file,
-                          LIMIT_BODY_BYTES);
+    const char *why = read_all(o->file, &body);
+    if (why) {
+        (void)failure_set(&f, 400, "io", NULL, "the request cannot be read from %s: %s",
+                          strcmp(o->file, "-") == 0 ? "standard input" : o->file, why);
     } else if (add_targets(&body, o, &f)) {
         out = explain_body(&env, buf_slice(&body), &f);
     }

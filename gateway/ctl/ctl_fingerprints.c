@@ -9,6 +9,7 @@
 
 #include "gateway/base/config.h"
 #include "gateway/base/jsonio.h"
+#include "gateway/base/program.h"
 #include "gateway/io/records.h"
 
 #include <getopt.h>
@@ -130,7 +131,7 @@ static int parse_options(int argc, char **argv, struct options *o, bool *is_done
     int c;
     optind = 0; /* glibc: start anew */
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "m:h", known, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":m:h", known, NULL)) != -1) {
         switch (c) {
         case 'r':
             o->db = optarg;
@@ -158,7 +159,7 @@ static int parse_options(int argc, char **argv, struct options *o, bool *is_done
             *is_done = true;
             return fputs(help, stdout) < 0;
         default:
-            return usage("there is an unknown option, or one without its value");
+            return program_bad_option("isothermctl fingerprints", c, argv);
         }
     }
     o->words = argv + optind;

@@ -5,6 +5,8 @@
 #include "gateway/ctl/ctl_generate.h"
 
 #include "gateway/base/jsonio.h"
+#include "gateway/base/paths.h"
+#include "gateway/base/program.h"
 #include "local-engine/chat.h"
 #include "local-engine/engine.h"
 #include "local-engine/link_params.h"
@@ -13,7 +15,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PROMPT_BYTES_MAX (64u << 20)
 #define OUTPUT_BYTES_MAX (256u << 20)
@@ -90,6 +90,17 @@ static const struct {
     {"logprobs-mode", "logprobs_mode", OPTION_WORD},
 };
 enum { N_PARAMS = sizeof params_table / sizeof *params_table };
+
+/* What is right, for an error text. */
+static const char *const value_names[] = {
+    [OPTION_NUMBER] = "a number such as 0.7",
+    [OPTION_INT] = "a whole number",
+    [OPTION_WORD] = "a word",
+    [OPTION_FLAG] = "nothing",
+    [OPTION_TEXTS] = "a text in UTF-8",
+    [OPTION_IDS] = "token ids such as 5,17",
+    [OPTION_BIAS] = "ID=BIAS such as 17=-5",
+};
 
 enum other_option {
     OTHER_MODEL = 1000,
@@ -270,18 +281,21 @@ static int parse_options(int argc, char **argv, struct options *o)
     int c;
     long_options(longs);
     optind = 1;
-    while ((c = getopt_long(argc, argv, "m:", longs, NULL)) != -1) {
-        if (c == OTHER_HELP) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":m:h", longs, NULL)) != -1) {
+        if (c == OTHER_HELP || c == 'h') {
             (void)fputs(usage, stdout);
             return 0;
         }
-        if (c == '?') {
-            return 2; /* getopt has said why */
+        if (c == '?' || c == ':') {
+            return program_bad_option("isothermctl generate", c, argv);
         }
         bool is_param = c >= 1 && c <= (int)N_PARAMS;
         if (is_param ? !add_param(o->params, (size_t)c - 1, optarg) : !take_other(c, o)) {
-            (void)fprintf(stderr, "isothermctl generate: '%s' is not a value of --%s\n", optarg,
-                          is_param ? params_table[c - 1].option : "threads");
+            (void)fprintf(stderr,
+                          "isothermctl generate: '%s' is not a value of --%s: %s expected\n",
+                          optarg, is_param ? params_table[c - 1].option : "threads",
+                          is_param ? value_names[params_table[c - 1].kind] : "0 to 256");
             return 2;
         }
     }
@@ -308,25 +322,15 @@ static bool is_folder(const char *path)
 /* The folder of a model's name. */
 static bool find_model(const char *name, char path[PATH_MAX], struct engine_error *err)
 {
-    static const char *const places[] = {"default-model", "../local-engine/default-model"};
     if (strcmp(name, "local") != 0) {
         (void)snprintf(path, PATH_MAX, "%s", name);
         return is_folder(path) ||
                engine_fail(err, ENGINE_IO, "model",
                            "'%s' is no folder: give a model's folder, or 'local'", name);
     }
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    const char *folder = dirname(self);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (snprintf(path, PATH_MAX, "%s/%s", folder, places[i]) < PATH_MAX && is_folder(path)) {
-            return true;
-        }
-    }
-    return engine_fail(
-        err, ENGINE_BAD_FILE, "model",
-        "there is no default-model beside the program: give a model's folder with -m");
+    return (paths_find("default-model", path, PATH_MAX) && is_folder(path)) ||
+           engine_fail(err, ENGINE_BAD_FILE, "model",
+                       "there is no '%s': give a model's folder with -m", path);
 }
 
 static bool read_stdin(struct buf *b, struct engine_error *err)

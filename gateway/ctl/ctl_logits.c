@@ -2,6 +2,7 @@
  * the next, so memory stays small. */
 #include "ctl_logits.h"
 
+#include "gateway/base/program.h"
 #include "local-engine/model.h"
 
 #include <errno.h>
@@ -63,7 +64,8 @@ static int parse_options(int argc, char **argv, struct options *o)
                                           {NULL, 0, NULL, 0}};
     int c;
     o->n_threads = 1;
-    while ((c = getopt_long(argc, argv, "m:o:h", longs, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":m:o:h", longs, NULL)) != -1) {
         switch (c) {
         case 'm':
             o->model = optarg;
@@ -89,7 +91,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             (void)fputs(usage, stdout);
             return 0;
         default:
-            return misused("unknown option");
+            return program_bad_option("isothermctl logits", c, argv);
         }
     }
     return o->model && o->ids && o->output && optind == argc
@@ -152,13 +154,44 @@ static bool run(struct model_worker *w, struct kvcache *c, const int32_t *ids, s
     return true;
 }
 
-static bool compute(const struct options *o, const int32_t *ids, size_t n_ids, FILE *out,
+/* Runs the model with the output open: it is opened late, so that a model or ids that will not do
+ * leave no file. */
+static bool run_into(const struct options *o, struct model_worker *w, struct kvcache *c,
+                     const int32_t *ids, size_t n_ids, size_t n_vocab, struct engine_error *err)
+{
+    float *logits = malloc(ROWS * n_vocab * sizeof *logits);
+    if (!logits) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    }
+    FILE *out = strcmp(o->output, "-") == 0 ? stdout : fopen(o->output, "wb");
+    bool ok = out ? run(w, c, ids, n_ids, n_vocab, logits, out, err)
+                  : engine_fail(err, ENGINE_IO, "", "'%s' cannot be written: %s", o->output,
+                                strerror(errno));
+    if (out && (out == stdout ? fflush(out) : fclose(out)) != 0 && ok) {
+        ok = engine_fail(err, ENGINE_IO, "", "the output cannot be written: %s", strerror(errno));
+    }
+    free(logits);
+    return ok;
+}
+
+static bool check_ids(const int32_t *ids, size_t n_ids, size_t n_vocab, struct engine_error *err)
+{
+    for (size_t i = 0; i < n_ids; i++) {
+        if ((size_t)ids[i] >= n_vocab) {
+            return engine_fail(err, ENGINE_BAD_PARAM, "ids",
+                               "token %d is outside the vocabulary 0..%zu", (int)ids[i],
+                               n_vocab - 1);
+        }
+    }
+    return true;
+}
+
+static bool compute(const struct options *o, const int32_t *ids, size_t n_ids,
                     struct engine_error *err)
 {
     struct model *m = NULL;
     struct kvcache *c = NULL;
     struct model_worker *w = NULL;
-    float *logits = NULL;
     bool ok = model_open(&m, o->model, err) && kvcache_new(&c, m, (int32_t)n_ids, err) &&
               model_worker_new(&w, m, ROWS, (int)o->n_threads, err);
     if (ok && o->kernels && !model_worker_set_kernels(w, o->kernels)) {
@@ -167,11 +200,8 @@ static bool compute(const struct options *o, const int32_t *ids, size_t n_ids, F
     }
     if (ok) {
         size_t n_vocab = (size_t)model_get_shape(m)->n_vocab;
-        logits = malloc(ROWS * n_vocab * sizeof *logits);
-        ok = logits ? run(w, c, ids, n_ids, n_vocab, logits, out, err)
-                    : engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+        ok = check_ids(ids, n_ids, n_vocab, err) && run_into(o, w, c, ids, n_ids, n_vocab, err);
     }
-    free(logits);
     model_worker_free(w);
     kvcache_free(c);
     model_close(m);
@@ -191,18 +221,8 @@ int ctl_logits(int argc, char **argv)
     if (!ids) {
         return misused("--ids takes whole numbers separated by commas");
     }
-    FILE *out = strcmp(o.output, "-") == 0 ? stdout : fopen(o.output, "wb");
-    if (!out) {
-        (void)fprintf(stderr, "isothermctl logits: '%s' cannot be written: %s\n", o.output,
-                      strerror(errno));
-        free(ids);
-        return 1;
-    }
-    bool ok = compute(&o, ids, n_ids, out, &err);
+    bool ok = compute(&o, ids, n_ids, &err);
     free(ids);
-    if ((out == stdout ? fflush(out) : fclose(out)) != 0 && ok) {
-        ok = engine_fail(&err, ENGINE_IO, "", "the output cannot be written: %s", strerror(errno));
-    }
     if (!ok) {
         (void)fprintf(stderr, "isothermctl logits: %s\n", err.text);
     }

@@ -667,13 +667,11 @@ void engine_child_stop(struct engine_child *e)
     if (!e) {
         return;
     }
-    loop_timer_cancel(e->loop, &e->restart);
+    /* The loops are gone, and with them what they watched: not a word to e->loop here. */
     if (e->fd >= 0) {
-        loop_unwatch(e->loop, e->fd);
         (void)close(e->fd);
     }
     if (e->pid > 0) {
-        loop_unwatch(e->loop, e->pidfd);
         (void)close(e->pidfd);
         (void)kill(e->pid, SIGKILL); /* it has nothing to lose */
         (void)waitpid(e->pid, NULL, 0);

@@ -12,6 +12,7 @@
 #include "records.h"
 
 #include "gateway/base/jsonio.h"
+#include "gateway/base/log.h"
 #include "records_db.h"
 #include <pthread.h>
 #include <signal.h>
@@ -87,9 +88,20 @@ static void tell_all(struct records *r, struct entry *group)
 
 /* ---- writing */
 
-static void note_result(struct records *r, enum records_db_result result)
+/* The change is logged, not each record: `why` is asked for when there is one to tell. */
+static void set_writable(struct records *r, bool is_writable, const struct failure *why)
 {
-    atomic_store(&r->is_writable, result == RECORDS_DB_OK);
+    bool was_writable = atomic_exchange(&r->is_writable, is_writable);
+    if (was_writable && !is_writable) {
+        log_write(LOG_ERROR, "records_not_writable", "error", why->message, NULL);
+    } else if (!was_writable && is_writable) {
+        log_write(LOG_INFO, "records_writable", "path", r->path, NULL);
+    }
+}
+
+static void note_result(struct records *r, enum records_db_result result, const struct failure *why)
+{
+    set_writable(r, result == RECORDS_DB_OK, why);
     if (result == RECORDS_DB_BROKEN) {
         records_db_close(r->db);
         r->db = NULL;
@@ -108,9 +120,11 @@ static bool has_database(struct records *r)
         r->db = NULL;
         r->retry_at_ms = 0;
     }
-    if (!r->db && now_ms() >= r->retry_at_ms && !records_db_open(&r->db, r->path, NULL)) {
+    struct failure why = {.status = 0};
+    if (!r->db && now_ms() >= r->retry_at_ms && !records_db_open(&r->db, r->path, &why)) {
         r->db = NULL;
         r->retry_at_ms = now_ms() + RETRY_MS;
+        set_writable(r, false, &why);
     }
     return r->db != NULL;
 }
@@ -130,7 +144,8 @@ static enum records_db_result insert(struct records *r, struct entry *e, struct 
     return result;
 }
 
-static enum records_db_result write_group(struct records *r, struct entry *group)
+static enum records_db_result write_group(struct records *r, struct entry *group,
+                                          struct failure *why)
 {
     struct buf text;
     buf_init(&text, DETAIL_BYTES_MAX);
@@ -143,6 +158,7 @@ static enum records_db_result write_group(struct records *r, struct entry *group
         result = records_db_commit(r->db);
     }
     if (result != RECORDS_DB_OK) {
+        records_db_why(r->db, r->path, why);
         records_db_rollback(r->db);
     }
     buf_release(&text);
@@ -152,11 +168,10 @@ static enum records_db_result write_group(struct records *r, struct entry *group
 static void handle_group(struct records *r, struct entry *group)
 {
     enum records_db_result result = RECORDS_DB_BROKEN;
+    struct failure why = {.status = 0};
     if (has_database(r)) {
-        result = write_group(r, group);
-        note_result(r, result);
-    } else {
-        atomic_store(&r->is_writable, false);
+        result = write_group(r, group, &why);
+        note_result(r, result, &why);
     }
     for (struct entry *e = group; e && result != RECORDS_DB_OK; e = e->next) {
         e->is_written = false;
@@ -215,7 +230,7 @@ static void *writer(void *records)
         if (group) {
             handle_group(r, group);
         } else if (has_database(r)) {
-            note_result(r, records_db_probe(r->db));
+            note_result(r, records_db_probe(r->db), &(struct failure){.status = 0});
         }
         (void)pthread_mutex_lock(&r->lock);
     }

@@ -122,10 +122,12 @@ static bool fail_from_sqlite(struct failure *f, const char *path, sqlite3 *handl
     char text[200];
     int code = handle ? sqlite3_errcode(handle) : SQLITE_NOMEM,
         os = handle ? sqlite3_system_errno(handle) : 0;
+    const char *said = handle ? sqlite3_errmsg(handle) : "out of memory",
+               *why = os ? strerror(os) : said;
     switch (code & 0xff) {
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-        return damaged(f, path, sqlite3_errmsg(handle));
+        return damaged(f, path, said);
     case SQLITE_BUSY:
         return unusable(f, path, "another process holds it, end that one or try again");
     case SQLITE_CANTOPEN:
@@ -134,13 +136,17 @@ static bool fail_from_sqlite(struct failure *f, const char *path, sqlite3 *handl
         (void)snprintf(text, sizeof text,
                        "cannot be opened: %s, run as its owner and look at the permissions of the "
                        "file and its folder",
-                       os ? strerror(os) : sqlite3_errmsg(handle));
+                       why);
+        return unusable(f, path, text);
+    case SQLITE_FULL:
+    case SQLITE_IOERR: /* too, while a log has no room */
+        (void)snprintf(text, sizeof text,
+                       "its disk is full or failing (%.60s), make room there or set records_path "
+                       "to another",
+                       why);
         return unusable(f, path, text);
     default:
-        (void)snprintf(text, sizeof text, "%.100s%s%.60s",
-                       handle ? sqlite3_errmsg(handle) : "out of memory", os ? ": " : "",
-                       os ? strerror(os) : "");
-        return unusable(f, path, text);
+        return unusable(f, path, said);
     }
 }
 
@@ -218,7 +224,9 @@ static bool make_file(const char *path, struct failure *f)
         is_there = fd >= 0 || errno == EEXIST;
     }
     if (!is_there) {
-        (void)snprintf(text, sizeof text, "cannot be made: %s", strerror(errno));
+        (void)snprintf(text, sizeof text,
+                       "cannot be made: %s, set records_path to a file that can be",
+                       strerror(errno));
         return unusable(f, path, text);
     }
     if (fd >= 0) {
@@ -247,11 +255,17 @@ static bool check_owner(struct records_db *db, const char *path, long *version, 
     char text[120];
     long id, n_tables;
     if (!query_number(db->handle, "PRAGMA user_version", version) ||
-        !query_number(db->handle, "PRAGMA application_id", &id) ||
-        !query_number(db->handle, "SELECT count(*) FROM sqlite_schema", &n_tables)) {
+        !query_number(db->handle, "PRAGMA application_id", &id)) {
         return fail_from_sqlite(f, path, db->handle);
     }
-    if (id != APPLICATION_ID && (id || n_tables || *version)) {
+    /* The head alone says so mostly: the schema of another program may not even be readable here. */
+    if (id != APPLICATION_ID && (id || *version)) {
+        return unusable(f, path, "is the database of another program, name another file");
+    }
+    if (!query_number(db->handle, "SELECT count(*) FROM sqlite_schema", &n_tables)) {
+        return fail_from_sqlite(f, path, db->handle);
+    }
+    if (id != APPLICATION_ID && n_tables) {
         return unusable(f, path, "is the database of another program, name another file");
     }
     if (*version > VERSION) {
@@ -350,6 +364,9 @@ bool records_db_open_reader(struct records_db **out, const char *path, struct fa
             f, 404, "no_records", NULL,
             "records '%.300s': there is no such file, start the daemon or name another", path);
     }
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return unusable(f, path, "is not a regular file, name another");
+    }
     struct records_db *db = calloc(1, sizeof *db);
     if (!db) {
         return failure_set(f, 500, "out_of_memory", NULL, "out of memory");
@@ -423,6 +440,11 @@ enum records_db_result records_db_begin(struct records_db *db)
 enum records_db_result records_db_commit(struct records_db *db)
 {
     return step_done(db, statement(db, COMMIT));
+}
+
+void records_db_why(struct records_db *db, const char *path, struct failure *f)
+{
+    (void)fail_from_sqlite(f, path, db->handle); /* the words are what is wanted */
 }
 
 void records_db_rollback(struct records_db *db)

@@ -52,6 +52,7 @@ struct upstream_call {
     struct loop_timer deadline;
     int64_t last_ms; /* of the last byte, or of the last touch once there was one */
     int64_t n_sent;  /* bytes of the body that had left when it was last looked at */
+    unsigned n_requests, n_resends_told; /* times that curl began to send it */
     bool is_in_multi, is_ready, is_paused, is_touched;
     bool has_byte; /* any of an answer */
     bool has_head; /* the final one is complete */
@@ -126,6 +127,9 @@ static void set_failure_of_result(struct upstream_call *c)
     } else if (c->has_byte) {
         (void)failure_set(&c->failure, 502, "stream_incomplete", NULL,
                           "the upstream's answer broke off: %s", why);
+    } else if (c->n_requests > 0) { /* it may have been read, and billed: never sent again */
+        (void)failure_set(&c->failure, 502, "upstream_no_answer", NULL,
+                          "the upstream gave no answer: %s", why);
     } else {
         (void)failure_set(&c->failure, 502, "upstream_unreachable", NULL,
                           "the upstream cannot be reached: %s", why);
@@ -148,7 +152,13 @@ static void deliver(struct upstream_call *c)
 {
     struct upstream *u = c->up;
     u->current = c;
-    if (c->has_head && !c->is_head_told) {
+    while (u->current && c->n_resends_told + 1 < c->n_requests) {
+        c->n_resends_told++;
+        if (c->ev->on_resend) {
+            c->ev->on_resend(c->ud);
+        }
+    }
+    if (u->current && c->has_head && !c->is_head_told) {
         c->is_head_told = true;
         c->ev->on_head(c->status, c->ud);
     }
@@ -283,6 +293,9 @@ static int on_request(void *ud, char *remote_ip, char *local_ip, int remote_port
     (void)remote_port;
     (void)local_port;
     struct upstream_call *c = ud;
+    if (++c->n_requests > 1) {
+        mark_ready(c);
+    }
     if (c->first_byte_ms > 0) {
         arm(c, c->first_byte_ms);
     }

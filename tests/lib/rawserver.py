@@ -187,6 +187,7 @@ class RawServer:
             c.sock.close()
 
     def stop(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # else the thread that accepts keeps it open
         self.listener.close()
 
 

@@ -171,7 +171,7 @@ static void test_errors(void **state)
         {2, {"show"}, "the verbs are"},
         {2, {"list", "--since", "soon"}, "--since takes"},
         {2, {"list", "--limit", "0"}, "--limit takes"},
-        {2, {"list", "--limit"}, "without its value"},
+        {2, {"list", "--limit"}, "needs a value"},
         {1, {"show", "req_1"}, "no record of request 'req_1'"},
         {1, {"list", "--records", "/nowhere/r.db"}, "no such file"},
         {1, {"list", "--config", "/nowhere/c.yaml"}, "cannot be read"},
