@@ -353,9 +353,7 @@ static void plan_required(struct planning *pl, enum param p)
     struct value v = c->fallback;
     pl->claim[p] = c;
     if (v.type == VALUE_NONE && c->has_max) {
-        bool is_int = sampling_table[p].type == VALUE_INT;
-        v = is_int ? (struct value){.type = VALUE_INT, .i = (int64_t)c->max}
-                   : (struct value){.type = VALUE_NUMBER, .d = c->max};
+        v = plan_number(p, c->max);
     }
     if (v.type == VALUE_NONE) {
         reject(pl, p, REASON_REQUIRED);

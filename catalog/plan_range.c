@@ -23,7 +23,7 @@ static double number_of(struct value v)
     return v.type == VALUE_INT ? (double)v.i : v.d;
 }
 
-static struct value make_number(enum param p, double x)
+struct value plan_number(enum param p, double x)
 {
     if (sampling_table[p].type != VALUE_INT) {
         return (struct value){.type = VALUE_NUMBER, .d = x};
@@ -38,7 +38,7 @@ static struct plan_fitting near(enum param p, enum reason reason, double x)
     if (p == PARAM_SEED) {
         return misfit(reason); /* another seed is another answer, not a near one */
     }
-    return (struct plan_fitting){.fit = PLAN_NEAR, .reason = reason, .nearest = make_number(p, x)};
+    return (struct plan_fitting){.fit = PLAN_NEAR, .reason = reason, .nearest = plan_number(p, x)};
 }
 
 /* One step inside of an exclusive bound. */

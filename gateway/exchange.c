@@ -408,8 +408,8 @@ static bool call_upstream(struct exchange *x)
 {
     static const struct upstream_events events = {.on_head = on_head,
                                                   .on_piece = on_piece,
-                                                  .on_resend = on_resend,
-                                                  .on_end = on_upstream_end};
+                                                  .on_end = on_upstream_end,
+                                                  .on_resend = on_resend};
     struct upstream_header h[BACKEND_HEADERS_MAX];
     for (size_t i = 0; i < x->headers.n; i++) {
         h[i] = (struct upstream_header){x->headers.h[i].name, x->headers.h[i].value};

@@ -188,8 +188,6 @@ void exchange_record_seal(struct exchange *x)
     x->reply.include_usage = x->prep.request.include_usage;
 }
 
-#define WORD "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-
 static enum outcome outcome_of(const struct exchange *x)
 {
     if (x->client_gone) {
@@ -200,6 +198,8 @@ static enum outcome outcome_of(const struct exchange *x)
     }
     return OUTCOME_OK;
 }
+
+#define WORD "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 
 /* "stop,length/MAX_TOKENS": behind the slash the provider's own word, where it is another one. */
 static void list_finishes(const struct answer *a, char *out, size_t cap)
@@ -302,7 +302,7 @@ void exchange_estimate_usage(struct exchange *x)
 /* The text was cut to its size after it was read: a key may also stand at its end in part. */
 static void hide(char *text, const char *key, size_t key_len)
 {
-    for (char *at = strstr(text, key); at; at = strstr(at, key)) {
+    for (char *at = strstr(text, key); at; at = strstr(at + key_len, key)) {
         memset(at, '*', key_len);
     }
     size_t len = strlen(text);

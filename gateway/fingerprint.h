@@ -54,7 +54,9 @@ struct fingerprint {
     int64_t prompt_tokens, completion_tokens;
     bool usage_estimated;
     uint64_t n_deltas;
-    char finish[128]; /* finish reasons of the choices, comma separated */
+    /* finish reasons of the choices, comma separated; "stop/end_turn" where the provider's word is
+     * another one */
+    char finish[128];
 };
 void fingerprint_init(struct fingerprint *f);
 void fingerprint_release(struct fingerprint *f);

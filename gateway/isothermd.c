@@ -331,8 +331,11 @@ static int serve(struct gateway *g, const char *config)
     warn_of_providers(g);
     say_ready(g);
     wait_for_end(g, config, &signals);
-    server_stop(g->server, GRACE_MS);
+    server_halt(g->server, GRACE_MS);
     engine_child_stop(g->engine);
+    records_close(g->records); /* its thread posts to the loops */
+    g->records = NULL;
+    server_stop(g->server, 0);
     return 0;
 }
 

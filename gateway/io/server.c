@@ -35,6 +35,7 @@
 enum thread_state { THREAD_NONE, THREAD_RUNNING };
 
 struct server {
+    bool is_halted;
     struct conn_shared shared;
     struct worker *workers;
     pthread_t *threads;
@@ -321,11 +322,12 @@ static void end_threads(struct server *s)
     }
 }
 
-void server_stop(struct server *s, unsigned grace_ms)
+void server_halt(struct server *s, unsigned grace_ms)
 {
-    if (!s) {
+    if (!s || s->is_halted) {
         return;
     }
+    s->is_halted = true;
     atomic_store(&s->shared.is_stopping, true);
     struct loop_post *nodes = calloc(2 * (size_t)s->n_workers + 1, sizeof *nodes);
     if (nodes && s->states) {
@@ -335,13 +337,21 @@ void server_stop(struct server *s, unsigned grace_ms)
         wait_for_zero(&s->shared.n_conns, ABORT_GRACE_MS);
     }
     end_threads(s);
+    free(nodes);
+}
+
+void server_stop(struct server *s, unsigned grace_ms)
+{
+    if (!s) {
+        return;
+    }
+    server_halt(s, grace_ms);
     for (unsigned i = 0; i < s->n_workers; i++) {
         worker_release(&s->workers[i]);
     }
     if (s->socket_path) {
         (void)unlink(s->socket_path);
     }
-    free(nodes);
     free(s->socket_path);
     free(s->workers);
     free(s->threads);

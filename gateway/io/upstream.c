@@ -140,6 +140,9 @@ static void tell_end(struct upstream_call *c)
 {
     if (c->result != CURLE_OK) {
         set_failure_of_result(c); /* unless a limit of ours was the reason and is set already */
+    } else if (!c->has_head) {    /* curl is content with a head that was cut */
+        (void)failure_set(&c->failure, 502, "stream_incomplete", NULL,
+                          "the upstream's answer broke off in its head");
     }
     c->up->current = NULL;
     c->up->ending = c;
@@ -621,7 +624,7 @@ void upstream_touch(struct upstream_call *c)
 const char *upstream_header(const struct upstream_call *c, const char *name)
 {
     const char *p = c->head.p;
-    const char *end = p + c->head.len;
+    const char *end = p ? p + c->head.len : p; /* a head without fields has no bytes */
     while (p < end) {
         const char *value = p + strlen(p) + 1;
         if (strcasecmp(p, name) == 0) {

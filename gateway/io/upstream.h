@@ -28,14 +28,14 @@ struct upstream_events {
        on. */
     void (*on_head)(int status, void *ud);
     void (*on_piece)(struct slice piece, void *ud);
-    /* A kept connection was lost before any byte of an answer came, and the request goes out once
-     * more on a fresh one. May be NULL. */
-    void (*on_resend)(void *ud);
     /* The end, exactly once, not after upstream_cancel(). f NULL: all bytes came. Else 502
      * upstream_unreachable (no byte of the request has left), upstream_no_answer (it may have been
      * read), 504 upstream_timeout_connect, upstream_timeout_first_byte, upstream_timeout_idle, 502
      * upstream_too_large, stream_incomplete. No host name in the message. */
     void (*on_end)(const struct failure *f, void *ud);
+    /* A kept connection was lost before any byte of an answer came, and the request goes out once
+     * more on a fresh one. May be NULL. */
+    void (*on_resend)(void *ud);
 };
 struct upstream_spec {
     const char *url; /* from configuration and catalog only */

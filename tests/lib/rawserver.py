@@ -177,8 +177,7 @@ class RawServer:
                 request = c.request()
                 with self.lock:
                     self.requests.append(request)
-                script = self.by_model.get(request.json().get("model")) if self.by_model else None
-                (script or self.script)(c, request)
+                (self.by_model.get(request.json().get("model")) or self.script)(c, request)
         except (Gone, ConnectionError):
             pass
         except Exception as e:  # noqa: B902  (told by the test that looks at server.errors)

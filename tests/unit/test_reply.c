@@ -38,9 +38,9 @@ static void fill(struct answer *a, bool keeps_text)
     take(a, text_delta(1, "Tw\"o", NULL));
     take(a, (struct delta){.kind = DELTA_FINISH, .choice = 0, .finish = FINISH_STOP});
     take(a, (struct delta){.kind = DELTA_FINISH, .choice = 1, .finish = FINISH_LENGTH});
-    take(a, (struct delta){
-                .kind = DELTA_USAGE,
-                .usage = {.is_known = true, .prompt_tokens = 3, .completion_tokens = 4}});
+    take(a,
+         (struct delta){.kind = DELTA_USAGE,
+                        .usage = {.is_known = true, .prompt_tokens = 3, .completion_tokens = 4}});
     take(a, (struct delta){.kind = DELTA_END});
     assert_true(answer_finish(a, &f));
 }
@@ -70,10 +70,13 @@ static void test_a_whole_chat_answer(void **state)
     fill(&a, true);
     buf_init(&out, 1u << 16);
     assert_true(reply_whole(&r, &a, isotherm, &out));
-    expect(&out, HEAD("chat.completion") "[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Once more\",\"refusal\":null},"
+    expect(&out, HEAD("chat.completion") "[{\"index\":0,\"message\":{\"role\":\"assistant\","
+                                         "\"content\":\"Once more\",\"refusal\":null},"
                                          "\"logprobs\":null,\"finish_reason\":\"stop\"},"
-                                         "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"Tw\\\"o\",\"refusal\":null},"
-                                         "\"logprobs\":null,\"finish_reason\":\"length\"}]," USAGE ",\"isotherm\":{\"fallback\":null}}");
+                                         "{\"index\":1,\"message\":{\"role\":\"assistant\","
+                                         "\"content\":\"Tw\\\"o\",\"refusal\":null},"
+                                         "\"logprobs\":null,\"finish_reason\":\"length\"}]," USAGE
+                                         ",\"isotherm\":{\"fallback\":null}}");
     json_decref(isotherm);
     answer_release(&a);
 }
@@ -89,21 +92,40 @@ static void test_a_stream_of_two_choices(void **state)
     fill(&a, false);
     buf_init(&out, 1u << 16);
     assert_true(reply_delta(&r, &d, isotherm, &out));
-    expect(&out, "data: " HEAD("chat.completion.chunk") "[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Once\"},\"logprobs\":null,"
-                                                        "\"finish_reason\":null}],\"usage\":null,\"isotherm\":{\"fallback\":null}}\n\n");
+    expect(&out,
+           "data: " HEAD("chat.completion.chunk") "[{\"index\":0,\"delta\":{\"role\":\"assistant\","
+                                                  "\"content\":\"Once\"},\"logprobs\":null,"
+                                                  "\"finish_reason\":null}],\"usage\":null,"
+                                                  "\"isotherm\":{\"fallback\":null}}\n\n");
     buf_init(&out, 1u << 16);
     d = text_delta(0, " more", NULL);
     assert_true(reply_delta(&r, &d, NULL, &out));
-    expect(&out, "data: " HEAD("chat.completion.chunk") "[{\"index\":0,\"delta\":{\"content\":\" more\"},\"logprobs\":null,"
-                                                        "\"finish_reason\":null}],\"usage\":null}\n\n");
-    buf_init(&out, 1u << 16);
-    assert_true(reply_end(&r, &a, NULL, &out)); /* the second choice never spoke: its last chunk says who would have */
     expect(&out,
-           "data: " HEAD("chat.completion.chunk") "[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}\n\n"
-           "data: " HEAD("chat.completion.chunk") "[{\"index\":1,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
-                                                  "\"finish_reason\":\"length\"}],\"usage\":null}\n\n"
-           "data: " HEAD("chat.completion.chunk") "[]," USAGE "}\n\n"
-           "data: [DONE]\n\n");
+           "data: " HEAD("chat.completion.chunk") "[{\"index\":0,\"delta\":{\"content\":\" "
+                                                  "more\"},\"logprobs\":null,"
+                                                  "\"finish_reason\":null}],\"usage\":null}\n\n");
+    buf_init(&out, 1u << 16);
+    assert_true(
+        reply_end(&r, &a, NULL,
+                  &out)); /* the second choice never spoke: its last chunk says who would have */
+    expect(
+        &out,
+        "data: " HEAD(
+            "chat.completion.chunk") "[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_"
+                                     "reason\":\"stop\"}],\"usage\":null}\n\n"
+                                     "data: " HEAD(
+                                         "chat.completion.chunk") "[{\"index\":1,\"delta\":{"
+                                                                  "\"role\":\"assistant\","
+                                                                  "\"content\":\"\"},\"logprobs\":"
+                                                                  "null,"
+                                                                  "\"finish_reason\":\"length\"}],"
+                                                                  "\"usage\":null}\n\n"
+                                                                  "data: " HEAD("chat.completion."
+                                                                                "chunk") "[]," USAGE
+                                                                                         "}\n\n"
+                                                                                         "data: "
+                                                                                         "[DONE]"
+                                                                                         "\n\n");
     json_decref(isotherm);
     answer_release(&a);
 }
@@ -125,11 +147,14 @@ static void test_completions_have_the_legacy_logprobs_with_offsets(void **state)
         char want[512];
         buf_init(&out, 1u << 16);
         assert_true(reply_delta(&r, &d, NULL, &out));
-        (void)snprintf(want, sizeof want,
-                       "data: " HEAD("text_completion") "[{\"text\":\"Once\",\"index\":0,\"logprobs\":{\"tokens\":[\"Once\"],"
-                                                        "\"token_logprobs\":[-0.5],\"top_logprobs\":[{\"Twice\":-1.5}],"
-                                                        "\"text_offset\":[%d]},\"finish_reason\":null}]}\n\n",
-                       4 * i);
+        (void)snprintf(
+            want, sizeof want,
+            "data: " HEAD(
+                "text_completion") "[{\"text\":\"Once\",\"index\":0,\"logprobs\":{\"tokens\":["
+                                   "\"Once\"],"
+                                   "\"token_logprobs\":[-0.5],\"top_logprobs\":[{\"Twice\":-1.5}],"
+                                   "\"text_offset\":[%d]},\"finish_reason\":null}]}\n\n",
+            4 * i);
         expect(&out, want);
     }
     json_decref(lp);
