@@ -164,7 +164,8 @@ fuzz: check-deps
 	@set -e; for f in $(basename $(notdir $(fuzz_src))); do \
 	  $(MAKE) --no-print-directory -s -j2 $(F)/$$f CC=clang SAN=address,undefined B=$(F) CFLAGS=-fsanitize=fuzzer-no-link; \
 	  mkdir -p $(F)/corpus/$$f; seeds=tests/fuzz/corpus/$$f; [ -d $$seeds ] || seeds=; \
-	  echo "fuzz $$f"; $(F)/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 $(F)/corpus/$$f $$seeds; done
+	  echo "fuzz $$f"; $(F)/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=$(F)/ $(F)/corpus/$$f $$seeds >$(F)/$$f.log 2>&1 \
+	    || { tail -n 60 $(F)/$$f.log; exit 1; }; sed -n 's/^stat::number_of_executed_units: */    runs: /p' $(F)/$$f.log; done
 $(F)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
 	$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -lseccomp -o $@
 

@@ -186,6 +186,8 @@ void exchange_record_seal(struct exchange *x)
     x->reply.model = x->served_model;
     x->reply.system_fingerprint = x->system_fingerprint;
     x->reply.include_usage = x->prep.request.include_usage;
+    const struct sampling *asked = &x->prep.request.asked;
+    x->reply.echo = sampling_has(asked, PARAM_ECHO) && asked->v[PARAM_ECHO].b;
 }
 
 static enum outcome outcome_of(const struct exchange *x)

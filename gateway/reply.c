@@ -25,11 +25,11 @@ json_t *reply_isotherm(const struct prepared *p, const char *request_id, int64_t
 
 /* ---- the completions endpoint's own shape of log-probabilities */
 
-static size_t utf8_length(const char *s)
+static size_t utf8_length(const char *s, size_t len)
 {
     size_t n = 0;
-    for (; *s; s++) {
-        n += ((unsigned char)*s & 0xc0) != 0x80;
+    for (size_t i = 0; i < len; i++) {
+        n += ((unsigned char)s[i] & 0xc0) != 0x80;
     }
     return n;
 }
@@ -55,12 +55,12 @@ static json_t *legacy_logprobs(const json_t *items, uint64_t *offset)
     size_t i;
     const json_t *item;
     json_array_foreach (items, i, item) {
-        const char *token = json_string_value(json_object_get(item, "token"));
-        (void)json_array_append_new(tokens, json_string(token ? token : ""));
+        const json_t *token = json_object_get(item, "token");
+        (void)json_array_append(tokens, (json_t *)token); /* shared, not changed */
         (void)json_array_append(values, json_object_get(item, "logprob"));
         (void)json_array_append_new(top, legacy_top(item));
         (void)json_array_append_new(offsets, json_integer((json_int_t)*offset));
-        *offset += token ? utf8_length(token) : 0;
+        *offset += utf8_length(json_string_value(token), json_string_length(token));
     }
     return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values,
                      "top_logprobs", top, "text_offset", offsets);
@@ -121,8 +121,24 @@ static json_t *message_json(const struct answer_choice *c)
     return m;
 }
 
+/* Characters of the echoed prompt: what the tokens of the answer do not account for. */
+static uint64_t echo_length(const struct answer_choice *c)
+{
+    uint64_t text = utf8_length(c->text.p, c->text.len), tokens = 0;
+    size_t i;
+    const json_t *item;
+    json_array_foreach (c->logprobs, i, item) {
+        const json_t *token = json_object_get(item, "token");
+        tokens += utf8_length(json_string_value(token), json_string_length(token));
+    }
+    return text > tokens ? text - tokens : 0;
+}
+
 static json_t *choice_json(struct reply *r, const struct answer_choice *c, unsigned index)
 {
+    if (r->echo) {
+        r->text_offset[index] = echo_length(c);
+    }
     json_t *lp = logprobs_json(r, index, c->logprobs);
     if (r->is_chat) {
         return json_pack("{s:i,s:o,s:o,s:o}", "index", (int)index, "message", message_json(c),
@@ -175,17 +191,18 @@ bool reply_whole(struct reply *r, const struct answer *a, json_t *isotherm, stru
 /* ---- a stream */
 
 /* choice, logprobs: new references or NULL; both are taken over. */
-static json_t *chunk_choice(const struct reply *r, unsigned index, json_t *delta, const char *text,
-                            json_t *lp, enum finish finish)
+static json_t *chunk_choice(const struct reply *r, unsigned index, json_t *delta, json_t *lp,
+                            enum finish finish)
 {
     lp = lp ? lp : json_null();
     if (r->is_chat) {
         return json_pack("{s:i,s:o,s:o,s:o}", "index", (int)index, "delta", delta, "logprobs", lp,
                          "finish_reason", finish_json(finish));
     }
+    json_t *text = json_incref(json_object_get(delta, "content"));
     json_decref(delta);
-    return json_pack("{s:s,s:i,s:o,s:o}", "text", text, "index", (int)index, "logprobs", lp,
-                     "finish_reason", finish_json(finish));
+    return json_pack("{s:o,s:i,s:o,s:o}", "text", text ? text : json_string(""), "index",
+                     (int)index, "logprobs", lp, "finish_reason", finish_json(finish));
 }
 
 static bool write_chunk(const struct reply *r, json_t *choice, json_t *usage, json_t *isotherm,
@@ -236,19 +253,18 @@ bool reply_delta(struct reply *r, const struct delta *d, json_t *isotherm, struc
         (void)json_object_set_new(delta, "role", json_string("assistant"));
     }
     json_t *lp = NULL;
-    char *copy = NULL;
     if (d->kind == DELTA_TOOL) {
         (void)json_object_set_new(delta, "tool_calls", json_pack("[O]", d->json));
     } else {
-        copy = strndup(d->text.p ? d->text.p : "", d->text.len);
         (void)json_object_set_new(delta, field[d->kind],
                                   json_stringn(d->text.p ? d->text.p : "", d->text.len));
-        lp = d->kind == DELTA_TEXT && d->json ? logprobs_json(r, d->choice, d->json) : NULL;
+        if (d->kind == DELTA_TEXT && d->json) {
+            lp = logprobs_json(r, d->choice, d->json);
+        } else if (!r->is_chat) { /* the echoed prompt has no log-probabilities, but a length */
+            r->text_offset[d->choice] += utf8_length(d->text.p, d->text.len);
+        }
     }
-    bool ok = write_chunk(r, chunk_choice(r, d->choice, delta, copy ? copy : "", lp, FINISH_NONE),
-                          NULL, isotherm, out);
-    free(copy);
-    return ok;
+    return write_chunk(r, chunk_choice(r, d->choice, delta, lp, FINISH_NONE), NULL, isotherm, out);
 }
 
 bool reply_end(struct reply *r, const struct answer *a, json_t *isotherm, struct buf *out)
@@ -262,7 +278,7 @@ bool reply_end(struct reply *r, const struct answer *a, json_t *isotherm, struct
             (void)json_object_set_new(delta, "role", json_string("assistant"));
             (void)json_object_set_new(delta, "content", json_string(""));
         }
-        ok = write_chunk(r, chunk_choice(r, i, delta, "", NULL, a->choice[i].finish), NULL,
+        ok = write_chunk(r, chunk_choice(r, i, delta, NULL, a->choice[i].finish), NULL,
                          is_last ? isotherm : NULL, out);
     }
     if (ok && r->include_usage) {

@@ -11,15 +11,14 @@
 
 /* What every chunk and body repeats. Borrowed strings. */
 struct reply {
-    bool is_chat, include_usage;
+    bool is_chat, include_usage, echo;
     char id[48]; /* chatcmpl-... or cmpl-... */
     int64_t created_s;
     const char *model; /* as served */
     const char *system_fingerprint;
-    const char *prompt_echo; /* completions with echo from a backend that does not echo: NULL */
-    uint64_t begun[2];       /* choices that have had their first chunk */
-    uint64_t
-        text_offset[ANSWER_CHOICES_MAX]; /* completions: characters so far, for legacy logprobs */
+    uint64_t begun[2]; /* choices that have had their first chunk */
+    /* Of completions: characters so far, for legacy logprobs. */
+    uint64_t text_offset[ANSWER_CHOICES_MAX];
 };
 
 /* The `isotherm` object; new reference, NULL: memory. */

@@ -457,6 +457,11 @@ static bool take_body(struct request *r, struct failure *f)
     if (!r->content.messages && !r->content.prompt) {
         return bad(f, r->kind == REQUEST_CHAT ? "messages" : "prompt", "is missing");
     }
+    if (r->stream && sampling_has(&r->asked, PARAM_BEST_OF) &&
+        r->asked.v[PARAM_BEST_OF].i >
+            (sampling_has(&r->asked, PARAM_N) ? r->asked.v[PARAM_N].i : 1)) {
+        return bad(f, "best_of", "above n cannot be streamed: the best are known at the end only");
+    }
     if (r->n_unknown > 0 && r->policy.on_unsupported == PLAN_UNSUPPORTED_REJECT) {
         return failure_set(f, 400, "unknown_parameter", r->unknown[0],
                            "'%.64s' is not a parameter of this endpoint", r->unknown[0]);

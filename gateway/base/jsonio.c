@@ -156,9 +156,14 @@ json_t *jsonio_parse(const char *p, size_t len, struct failure *f)
                        &e);
     }
     if (!v) {
+        bool is_null = json_error_code(&e) == json_error_null_character;
+        char *near = strstr(e.text, " near "); /* what follows is the client's own text */
+        if (near) {
+            *near = '\0';
+        }
         (void)failure_set(f, 400, "invalid_json", NULL,
                           "the body is not valid JSON: line %d, column %d: %s", e.line, e.column,
-                          e.text);
+                          is_null ? "a string holds \\u0000, which is not taken" : e.text);
     }
     return v;
 }

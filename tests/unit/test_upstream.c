@@ -227,7 +227,8 @@ static void on_end(const struct failure *f, void *ud)
     loop_stop(x->loop);
 }
 
-static const struct upstream_events events = {on_head, on_piece, on_end};
+static const struct upstream_events events = {
+    .on_head = on_head, .on_piece = on_piece, .on_end = on_end};
 
 static struct caller *caller_new(const struct step *steps, unsigned n_requests)
 {
@@ -384,7 +385,7 @@ static void test_refused(void **state)
     assert_int_equal(x->status, 0);
     peer_start(&x->peer, steps, 1);
     call(x); /* closes without a byte */
-    check_failure(x, 502, "upstream_unreachable");
+    check_failure(x, 502, "upstream_no_answer");
     caller_free(x);
 }
 
