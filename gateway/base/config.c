@@ -90,10 +90,13 @@ static const struct key keys[] = {
      false},
     {"first_byte_ms", "600000", 1, 3600000,
      "Milliseconds until the first byte of its answer, 1 to 3600000. An answer that is not "
-     "streamed is\n"
-     "whole by then, so this is the time for all of it.",
+     "streamed\n"
+     "usually comes whole, so this is about the time for all of it.",
      false},
-    {"idle_ms", "120000", 1, 3600000, "Milliseconds of silence within an answer, 1 to 3600000.",
+    {"idle_ms", "300000", 1, 3600000,
+     "Milliseconds without content within an answer, 1 to 3600000. A provider's pings and "
+     "comments do\n"
+     "not count: a model that thinks longer than this in silence is cut off.",
      false},
     {"keepalive_ms", "15000", 0, 3600000,
      "Milliseconds after which a silent stream sends a comment to its client, 0 to 3600000;\n"
