@@ -23,7 +23,7 @@ struct gateway {
     struct snapshot *snap;
     pthread_mutex_t lock;
     struct records *records;
-    struct engine_child *engine;
+    struct engine_child *_Atomic engine; /* NULL until loop 0 has started it */
     struct upstream *upstream[GATEWAY_LOOPS_MAX]; /* by loop index */
     struct server *server;
     char build[64]; /* "isotherm/0.1.0" */

@@ -152,9 +152,11 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
                                      .threads = conf->engine_threads,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
-    if (!engine_child_start(&g->engine, &o, &f)) {
+    struct engine_child *engine = NULL;
+    if (!engine_child_start(&engine, &o, &f)) {
         log_write(LOG_ERROR, "engine_not_started", "program", program, "error", f.message, NULL);
     }
+    g->engine = engine; /* other loops are running already */
 }
 
 static void loop_begin(struct loop *l, unsigned index, void *ud)
