@@ -1,8 +1,11 @@
-/* catalog.h - opens the catalog, hands out immutable snapshots of one version, and the rules for one target.
+/* catalog.h - opens the catalog, hands out immutable snapshots of one version, and the rules for
+ * one target.
  *
  * Invariants:
- *  - a snapshot never changes: a request keeps the one it began with, whatever versions come after it;
- *  - every pointer that a snapshot or its rules give out lives until snapshot_release() of the last reference;
+ *  - a snapshot never changes: a request keeps the one it began with, whatever versions come after
+ * it;
+ *  - every pointer that a snapshot or its rules give out lives until snapshot_release() of the last
+ * reference;
  *  - no other file of the program sees a `sqlite3 *`.
  */
 #ifndef ISOTHERM_CATALOG_CATALOG_H
@@ -38,8 +41,8 @@ struct provider {
     const char *base_url;  /* "https://api.openai.com/v1"; NULL for the built-in engine */
     const char *chat_path; /* "/chat/completions", appended to base_url */
     const char *text_path; /* "/completions", or NULL: no raw completions */
-    const char *chat_endpoint,
-        *text_endpoint; /* the claims' `endpoint` of the two, prefix match; NULL matches every claim */
+    const char *chat_endpoint, *text_endpoint; /* the claims' `endpoint` of the two, prefix match;
+                                                  NULL matches every claim */
     enum catalog_auth auth;
     const char *auth_header; /* for CATALOG_AUTH_HEADER: "x-api-key" */
     const json_t
@@ -58,7 +61,8 @@ CATALOG_WARN_UNUSED bool catalog_open(struct catalog **out, const char *path,
                                       struct catalog_error *err);
 void catalog_close(struct catalog *c);
 
-/* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at two thousand claims): keep it. Yours: release it. */
+/* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at two
+ * thousand claims): keep it. Yours: release it. */
 CATALOG_WARN_UNUSED bool catalog_snapshot(struct catalog *c, int64_t version, struct snapshot **out,
                                           struct catalog_error *err);
 struct snapshot *snapshot_ref(struct snapshot *s);
@@ -85,7 +89,8 @@ enum behaviour {
     BEHAVIOUR_COUNT
 };
 
-/* Widest family today: 36 parameters, two conditions each (reasoning effort none, and other than none). */
+/* Widest family today: 36 parameters, two conditions each (reasoning effort none, and other than
+ * none). */
 #define RULES_CONDITIONAL_MAX 160
 struct rules {
     const struct provider *provider;
@@ -93,14 +98,14 @@ struct rules {
     const struct claim
         *param[PARAM_COUNT]; /* unconditional claim; NULL: nobody says anything, counts as absent */
     const struct claim *behaviour[BEHAVIOUR_COUNT];
-    const struct claim *conditional
-        [RULES_CONDITIONAL_MAX]; /* claims with `when`: by parameter, of each the strongest first */
+    const struct claim *conditional[RULES_CONDITIONAL_MAX]; /* claims with `when`: by parameter, of
+                                                               each the strongest first */
     size_t n_conditional;
-    uint8_t conditional_first
-        [PARAM_COUNT + 1];  /* where those of a parameter begin; the next one's begin is the end */
-    uint64_t required_bits; /* parameters that a claim here calls required */
-    bool
-        is_stand_in; /* no pattern knows the model (or all of its claims have ended): provider->stand_in answers */
+    uint8_t conditional_first[PARAM_COUNT + 1]; /* where those of a parameter begin; the next one's
+                                                   begin is the end */
+    uint64_t required_bits;                     /* parameters that a claim here calls required */
+    bool is_stand_in;       /* no pattern knows the model (or all of its claims have ended):
+                               provider->stand_in answers */
     const char *retired_on; /* the model's own claims ended on that day, or NULL */
 };
 
@@ -110,22 +115,25 @@ const char *claim_variant_name(enum claim_variant v); /* "current" */
 
 enum catalog_route { CATALOG_CHAT, CATALOG_TEXT };
 
-/* Of the claims that match (pattern beats "*", later as_of beats earlier, higher confidence beats lower, further down in the source
- * beats further up; valid on `day`; variant current or conditional) one for each parameter. `day` is "YYYY-MM-DD", given, never read
- * from a clock. A model that matches no pattern gets the claims of the provider's stand_in, else the "*" claims. A behaviour that has
- * only conditional claims gets the one that holds for an empty request. false: provider unknown. Pure but for the regular
- * expressions; tens of microseconds: keep the result where the same model is asked again. */
+/* Of the claims that match (pattern beats "*", later as_of beats earlier, higher confidence beats
+ * lower, further down in the source beats further up; valid on `day`; variant current or
+ * conditional) one for each parameter. `day` is "YYYY-MM-DD", given, never read from a clock. A
+ * model that matches no pattern gets the claims of the provider's stand_in, else the "*" claims. A
+ * behaviour that has only conditional claims gets the one that holds for an empty request. false:
+ * provider unknown. Pure but for the regular expressions; tens of microseconds: keep the result
+ * where the same model is asked again. */
 CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *provider,
                                         const char *model, enum catalog_route route,
                                         const char *day, struct rules *out,
                                         struct catalog_error *err);
 
-/* The claim for `p` that holds under the values of `asked`: a conditional one whose condition holds, else the unconditional. For
- * num_beams without a claim of its own the claim for use_beam_search, where that says no. NULL: nobody says anything. */
+/* The claim for `p` that holds under the values of `asked`: a conditional one whose condition
+ * holds, else the unconditional. For num_beams without a claim of its own the claim for
+ * use_beam_search, where that says no. NULL: nobody says anything. */
 const struct claim *rules_claim(const struct rules *r, enum param p, const struct sampling *asked);
 
-/* ---- reading the catalog, for the command line and the API. NULL matches everything; `model` is a model id; histories and disputed
- * claims are given too, in the order of the sources. */
+/* ---- reading the catalog, for the command line and the API. NULL matches everything; `model` is a
+ * model id; histories and disputed claims are given too, in the order of the sources. */
 typedef bool catalog_claim_fn(const struct claim *c, void *ud); /* false: stop */
 void snapshot_each(const struct snapshot *s, const char *provider, const char *model,
                    const char *param, catalog_claim_fn *fn, void *ud);
@@ -139,9 +147,10 @@ typedef bool catalog_version_fn(const struct catalog_version *v, void *ud);
 CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn *fn, void *ud,
                                           struct catalog_error *err);
 
-/* ---- building: sources (providers/NAME.json) -> a new version in the database at `path`, created when it is not there. The version
- * holds these sources and nothing else. Building the same sources again adds no version: the content hash decides. All or nothing: on
- * failure the database is as it was. `created` is an ISO time given by the caller. */
+/* ---- building: sources (providers/NAME.json) -> a new version in the database at `path`, created
+ * when it is not there. The version holds these sources and nothing else. Building the same sources
+ * again adds no version: the content hash decides. All or nothing: on failure the database is as it
+ * was. `created` is an ISO time given by the caller. */
 CATALOG_WARN_UNUSED bool catalog_build(const char *path, const char *const *sources,
                                        size_t n_sources, const char *author, const char *reason,
                                        const char *created, struct catalog_version *out,

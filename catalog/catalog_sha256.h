@@ -1,4 +1,5 @@
-/* catalog_sha256.h - SHA-256, by libcrypto: names the content of a claim and of a version. Cannot fail; no allocation. */
+/* catalog_sha256.h - SHA-256, by libcrypto: names the content of a claim and of a version. Cannot
+ * fail; no allocation. */
 #ifndef ISOTHERM_CATALOG_SHA256_H
 #define ISOTHERM_CATALOG_SHA256_H
 

@@ -1,7 +1,8 @@
-/* claim.h - one row of the catalog: what somebody's API was said to do with one parameter, by whom, on which day.
+/* claim.h - one row of the catalog: what somebody's API was said to do with one parameter, by whom,
+ * on which day.
  *
- * A claim is never a fact of ours: without source and date it is refused at build time. Pointers are borrowed from the snapshot
- * that the claim came from and live as long as it.
+ * A claim is never a fact of ours: without source and date it is refused at build time. Pointers
+ * are borrowed from the snapshot that the claim came from and live as long as it.
  */
 #ifndef ISOTHERM_CATALOG_CLAIM_H
 #define ISOTHERM_CATALOG_CLAIM_H
@@ -15,12 +16,13 @@ enum claim_support {
     CLAIM_ABSENT    /* not in the API */
 };
 
-/* current: the full set, used for planning. conditional: only while `when` holds, beats current. history: was true until valid_to.
- * disputed: another source says so; kept for people, not used for planning. */
+/* current: the full set, used for planning. conditional: only while `when` holds, beats current.
+ * history: was true until valid_to. disputed: another source says so; kept for people, not used for
+ * planning. */
 enum claim_variant { CLAIM_CURRENT, CLAIM_CONDITIONAL, CLAIM_HISTORY, CLAIM_DISPUTED };
 
-/* `when`: the claim holds only while another parameter of the request has (or has not) one of these values. An absent parameter
- * counts as having the value "absent". */
+/* `when`: the claim holds only while another parameter of the request has (or has not) one of these
+ * values. An absent parameter counts as having the value "absent". */
 struct claim_condition {
     const char *param; /* canonical name, or a provider's own switch such as "thinking" */
     enum param id; /* of `param`; PARAM_COUNT: a switch that no request can set, always "absent" */
@@ -33,9 +35,9 @@ struct claim {
     const char *provider; /* provider id, "openai" */
     const char
         *models; /* "*" or a POSIX extended regular expression on the provider's own model id */
-    const char *endpoint; /* as the source names it */
-    const char *
-        param; /* canonical name, or a behaviour such as "system_role", "prefill", "unknown_field" */
+    const char *endpoint;     /* as the source names it */
+    const char *param;        /* canonical name, or a behaviour such as "system_role", "prefill",
+                                 "unknown_field" */
     enum param param_id;      /* of `param`; PARAM_COUNT: a behaviour or a text */
     const char *source_param; /* the source's own word where it differs ("beam_search"), or NULL */
     const char *wire;         /* dotted path in the request body; NULL: no field */
@@ -44,13 +46,13 @@ struct claim {
     bool has_min, has_max;
     double min, max;
     bool min_exclusive, max_exclusive, is_integer;
-    const json_t *values; /* array of accepted values, or NULL */
-    struct value
-        fallback; /* the provider's own default when the parameter is absent; VALUE_NONE: not known */
+    const json_t *values;  /* array of accepted values, or NULL */
+    struct value fallback; /* the provider's own default when the parameter is absent; VALUE_NONE:
+                              not known */
     int64_t items_max, len_max; /* longest list, longest string; 0: not known */
     bool no_blank;              /* list items of white space only are refused */
-    const json_t *
-        conflicts; /* array of canonical names that may not travel together with this one, or NULL */
+    const json_t *conflicts; /* array of canonical names that may not travel together with this one,
+                                or NULL */
     const json_t *needs; /* array of canonical names without which this one is refused, or NULL */
     struct claim_condition when; /* when.param NULL: always */
     const char *when_text;       /* the source's own words for `when`, or NULL */

@@ -1,7 +1,9 @@
-/* db.h - the catalog database: the only file of the program that sees SQLite here, and all of its statements.
+/* db.h - the catalog database: the only file of the program that sees SQLite here, and all of its
+ * statements.
  *
- * Rows travel as cells, so that neither the build nor the snapshot knows SQLite. Text in a cell is borrowed: from the caller on the way
- * in, from the row on the way out (until the callback returns).
+ * Rows travel as cells, so that neither the build nor the snapshot knows SQLite. Text in a cell is
+ * borrowed: from the caller on the way in, from the row on the way out (until the callback
+ * returns).
  */
 #ifndef ISOTHERM_CATALOG_DB_H
 #define ISOTHERM_CATALOG_DB_H
@@ -58,11 +60,14 @@ struct db_cell {
 
 struct db;
 
-/* Reading: the file must exist, be whole, and have a schema that this program knows; it is not changed. */
+/* Reading: the file must exist, be whole, and have a schema that this program knows; it is not
+ * changed. */
 CATALOG_WARN_UNUSED bool db_open(struct db **out, const char *path, struct catalog_error *err);
-/* Whether this handle sees nothing that is written after it was opened (no right to write in the folder). */
+/* Whether this handle sees nothing that is written after it was opened (no right to write in the
+ * folder). */
 bool db_is_fixed(const struct db *db);
-/* Writing: an empty or missing file gets the schema. Leaves a transaction open: nothing is there before db_commit(). */
+/* Writing: an empty or missing file gets the schema. Leaves a transaction open: nothing is there
+ * before db_commit(). */
 CATALOG_WARN_UNUSED bool db_create(struct db **out, const char *path, struct catalog_error *err);
 void db_close(struct db *db); /* rolls back what is not committed */
 CATALOG_WARN_UNUSED bool db_commit(struct db *db, struct catalog_error *err);
@@ -84,7 +89,8 @@ CATALOG_WARN_UNUSED bool db_claims(struct db *db, int64_t version, db_row_fn *fn
 /* Providers of a version: one cell, the provider's object as JSON text. */
 CATALOG_WARN_UNUSED bool db_providers(struct db *db, int64_t version, db_row_fn *fn, void *ud,
                                       struct catalog_error *err);
-/* The content hash of a version, computed again from its rows: providers and claims in the order of their hashes. */
+/* The content hash of a version, computed again from its rows: providers and claims in the order of
+ * their hashes. */
 CATALOG_WARN_UNUSED bool db_content_hash(struct db *db, int64_t version, char hex[65],
                                          struct catalog_error *err);
 

@@ -1,15 +1,17 @@
 /* plan.h - decides what is sent. Pure: no I/O, no clock, no allocation.
  *
  * Invariants of a finished plan (plan_check_invariants() tests them, the daemon asserts them):
- *  - each parameter that was asked for is in `send` unchanged, or is neutral and left out, or is named by at least one adjustment;
- *    of a parameter in `because` the adjustment (`dropped`) says why the target will not do: it is never sent anywhere;
+ *  - each parameter that was asked for is in `send` unchanged, or is neutral and left out, or is
+ * named by at least one adjustment; of a parameter in `because` the adjustment (`dropped`) says why
+ * the target will not do: it is never sent anywhere;
  *  - `send` holds no parameter that was not asked for, unless an adjustment says `added`;
  *  - every parameter in `send` has a wire path;
  *  - route is PLAN_FALLBACK exactly when `because` is not empty;
  *  - a PLAN_REJECT holds `rejected` and `reject_text`, nothing else.
  *
- * A plan is for one target. When its route is PLAN_FALLBACK the caller resolves the fallback target and plans again for that with
- * policy on_unsupported = drop for hints only: see plan_make's `is_fallback`.
+ * A plan is for one target. When its route is PLAN_FALLBACK the caller resolves the fallback target
+ * and plans again for that with policy on_unsupported = drop for hints only: see plan_make's
+ * `is_fallback`.
  */
 #ifndef ISOTHERM_CATALOG_PLAN_H
 #define ISOTHERM_CATALOG_PLAN_H
@@ -21,8 +23,8 @@ enum plan_unsupported { PLAN_UNSUPPORTED_LOCAL, PLAN_UNSUPPORTED_DROP, PLAN_UNSU
 struct policy {
     enum plan_range on_out_of_range;
     enum plan_unsupported on_unsupported;
-    uint64_t
-        require; /* bits of parameters that are strict: sent as asked, or the fallback answers, or 400 */
+    uint64_t require; /* bits of parameters that are strict: sent as asked, or the fallback answers,
+                         or 400 */
 };
 
 enum plan_route { PLAN_TARGET, PLAN_FALLBACK, PLAN_REJECT };
@@ -62,8 +64,8 @@ struct adjustment {
     const char
         *name; /* canonical name of `param`, or a field or "messages"; never NULL; borrowed */
     enum action action;
-    struct value asked,
-        sent; /* VALUE_NONE where there was or is none; a split stop list: sent is the count, see plan_sent_json() */
+    struct value asked, sent; /* VALUE_NONE where there was or is none; a split stop list: sent is
+                                 the count, see plan_sent_json() */
     enum reason reason;
     int64_t claim; /* row id, 0: no claim */
 };
@@ -75,8 +77,8 @@ struct plan {
     enum param rejected;   /* PLAN_REJECT: the parameter of the 400 */
     char reject_text[200]; /* PLAN_REJECT: what to do */
     struct sampling send;
-    const char *wire
-        [PARAM_COUNT]; /* dotted wire path of each parameter in `send`; borrowed from the snapshot */
+    const char *wire[PARAM_COUNT]; /* dotted wire path of each parameter in `send`; borrowed from
+                                      the snapshot */
     bool
         stop_is_local; /* some stop strings are not sent: the gateway must enforce all of `asked` */
     size_t
@@ -89,31 +91,36 @@ struct plan {
 
 /* Cannot fail: every input has a plan, if only PLAN_REJECT. `out` is overwritten whole.
  *
- * In order, for each parameter asked: the claim that holds; supported and in range -> send (a wire name that differs: `renamed`);
- * out of range -> by policy clamped (to the nearest value that is allowed; integers stay integers, an exclusive bound is approached
- * by one step of 1e-6 relative to 1 or 1), because, or rejected; neutral and not acceptable -> left out; `ignored` -> as unsupported
- * with its own reason; unsupported -> hints dropped, others by policy; stop lists -> the first items_max sent, all enforced by the
- * gateway. Then conflicts: of two parameters that may not travel together a neutral one is left out silently, else temperature beats
- * top_p, else the one earlier in the table stays, and the other is dropped. Then required ones that were not asked: added with the
- * provider's default, else its maximum.
- * `stop` that a provider lacks altogether is never a reason to fall back: the gateway enforces it, also when it is required.
+ * In order, for each parameter asked: the claim that holds; supported and in range -> send (a wire
+ * name that differs: `renamed`); out of range -> by policy clamped (to the nearest value that is
+ * allowed; integers stay integers, an exclusive bound is approached by one step of 1e-6 relative to
+ * 1 or 1), because, or rejected; neutral and not acceptable -> left out; `ignored` -> as
+ * unsupported with its own reason; unsupported -> hints dropped, others by policy; stop lists ->
+ * the first items_max sent, all enforced by the gateway. Then conflicts: of two parameters that may
+ * not travel together a neutral one is left out silently, else temperature beats top_p, else the
+ * one earlier in the table stays, and the other is dropped. Then required ones that were not asked:
+ * added with the provider's default, else its maximum. `stop` that a provider lacks altogether is
+ * never a reason to fall back: the gateway enforces it, also when it is required.
  *
- * A claim that takes exactly one value (min = max, or one in `values`) leaves nothing to clamp to: another value counts as
- * unsupported, and the neutral one is left out. So do a seed outside of the provider's range, strings and JSON values: the nearest
- * seed or the nearest tool list would be another request. Hints are dropped for any of these reasons, and for length.
+ * A claim that takes exactly one value (min = max, or one in `values`) leaves nothing to clamp to:
+ * another value counts as unsupported, and the neutral one is left out. So do a seed outside of the
+ * provider's range, strings and JSON values: the nearest seed or the nearest tool list would be
+ * another request. Hints are dropped for any of these reasons, and for length.
  *
- * Required (`policy.require`): sent as asked; else the fallback where on_unsupported is LOCAL and the parameter is no hint; else 400.
- * A rejection beats a fallback: whether 400 is the answer never depends on the other parameters.
+ * Required (`policy.require`): sent as asked; else the fallback where on_unsupported is LOCAL and
+ * the parameter is no hint; else 400. A rejection beats a fallback: whether 400 is the answer never
+ * depends on the other parameters.
  *
- * is_fallback: the target is the fallback itself: what it lacks can be answered by nobody: hints are dropped, others rejected. */
+ * is_fallback: the target is the fallback itself: what it lacks can be answered by nobody: hints
+ * are dropped, others rejected. */
 void plan_make(const struct rules *r, const struct policy *pol, const struct sampling *asked,
                bool is_fallback, struct plan *out);
 
 /* Whether the i-th string of the list `stop` (plan->send) leaves for the provider. */
 bool plan_stop_is_sent(const struct plan *p, const json_t *stop, size_t i);
 
-/* What of `a` was asked and what was sent, as JSON, for answers and records: a new reference, json null for none. Of a split stop list
- * what was sent is the shorter list. NULL: out of memory. */
+/* What of `a` was asked and what was sent, as JSON, for answers and records: a new reference, json
+ * null for none. Of a split stop list what was sent is the shorter list. NULL: out of memory. */
 json_t *plan_asked_json(const struct adjustment *a);
 json_t *plan_sent_json(const struct plan *p, const struct adjustment *a);
 

@@ -24,7 +24,8 @@ struct plan_fitting plan_fit_value(const struct claim *c, enum param p, struct v
 /* Whether the claim takes exactly one value. */
 bool plan_is_fixed(const struct claim *c);
 
-/* `x` as a value of the parameter's type; integers beyond 64 bits become the nearest that is one. */
+/* `x` as a value of the parameter's type; integers beyond 64 bits become the nearest that is one.
+ */
 struct value plan_number(enum param p, double x);
 
 #endif

@@ -1,14 +1,18 @@
 /* sampling.h - the one sampling schema: every parameter that a request may ask for.
  *
- * The table below is the only place where canonical parameters are listed. Names are those of the HTTP contract. Presence is a bit
- * of its own: absent is not the same as default, and an explicit zero is a value like another.
+ * The table below is the only place where canonical parameters are listed. Names are those of the
+ * HTTP contract. Presence is a bit of its own: absent is not the same as default, and an explicit
+ * zero is a value like another.
  *
- * Ranges here are what is mathematically meaningful at all: outside of them a request is wrong whatever backend answers. What one
- * provider takes is a claim in the catalog (claim.h), never a line here.
+ * Ranges here are what is mathematically meaningful at all: outside of them a request is wrong
+ * whatever backend answers. What one provider takes is a claim in the catalog (claim.h), never a
+ * line here.
  *
- * Kinds:  SHAPES  changes the distribution or the shape of the answer: a backend without it is a reason to fall back;
- *         HINT    wishes that no other backend would honour better (user, metadata, reasoning effort ...): left out with an
- *                 adjustment, never a reason to fall back.
+ * Kinds:
+ *  - SHAPES changes the distribution or the shape of the answer: a backend without it is a reason
+ *    to fall back;
+ *  - HINT: wishes that no other backend would honour better (user, metadata, reasoning effort ...):
+ *    left out with an adjustment, never a reason to fall back.
  */
 #ifndef ISOTHERM_CATALOG_SAMPLING_H
 #define ISOTHERM_CATALOG_SAMPLING_H
@@ -18,7 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A value, by value. Strings and JSON are borrowed from the parsed body or the snapshot they were read from. */
+/* A value, by value. Strings and JSON are borrowed from the parsed body or the snapshot they were
+ * read from. */
 enum value_type { VALUE_NONE, VALUE_BOOL, VALUE_INT, VALUE_NUMBER, VALUE_STRING, VALUE_JSON };
 struct value {
     enum value_type type;
@@ -33,8 +38,8 @@ struct value {
 
 enum param_kind { PARAM_SHAPES, PARAM_HINT };
 
-/* Longest lists that mean anything: more is a 400, never a silent cut. Editors send a dozen stop strings; a bias list is a few
- * hundred entries where providers limit it. */
+/* Longest lists that mean anything: more is a 400, never a silent cut. Editors send a dozen stop
+ * strings; a bias list is a few hundred entries where providers limit it. */
 #define SAMPLING_STOP_MAX     64
 #define SAMPLING_STOP_IDS_MAX 128
 #define SAMPLING_BIAS_MAX     1024
@@ -138,14 +143,16 @@ void sampling_clear(struct sampling *s, enum param p);
 /* The parameter of that canonical name, or PARAM_COUNT. */
 enum param sampling_find(const char *name);
 
-/* Whether `v` asks for nothing: temperature 1, top_p 1, top_k 0 or -1, min_p 0, penalties 0, repetition_penalty 1, n 1, best_of 1,
- * logprobs false, top_logprobs 0, empty stop list, empty logit_bias, seed -1, tool_choice "auto", parallel_tool_calls true ... */
+/* Whether `v` asks for nothing: temperature 1, top_p 1, top_k 0 or -1, min_p 0, penalties 0,
+ * repetition_penalty 1, n 1, best_of 1, logprobs false, top_logprobs 0, empty stop list, empty
+ * logit_bias, seed -1, tool_choice "auto", parallel_tool_calls true ... */
 bool sampling_is_neutral(enum param p, struct value v);
 
 /* Equal in type and value (JSON by json_equal; an int and a number of the same value are equal). */
 bool value_equal(struct value a, struct value b);
 
-/* As JSON, null for VALUE_NONE; a new reference (of VALUE_JSON: to the same value, which is only read from then on). */
+/* As JSON, null for VALUE_NONE; a new reference (of VALUE_JSON: to the same value, which is only
+ * read from then on). */
 json_t *value_json(struct value v);
 
 /* Why a set of values is meaningless whatever backend answers. */
@@ -154,9 +161,10 @@ struct sampling_fault {
     char text[160]; /* what is wrong and what would be right */
 };
 
-/* Checks types, ranges and combinations: temperature above 2 unless `is_local`, top_logprobs without logprobs, min_tokens above
- * max_tokens, best_of below n, empty stop strings, lists that are too long, logit_bias keys and values, words that are not one of
- * the two, NaN. true: all meaningful; `fault` untouched. */
+/* Checks types, ranges and combinations: temperature above 2 unless `is_local`, top_logprobs
+ * without logprobs, min_tokens above max_tokens, best_of below n, empty stop strings, lists that
+ * are too long, logit_bias keys and values, words that are not one of the two, NaN. true: all
+ * meaningful; `fault` untouched. */
 bool sampling_check(const struct sampling *s, bool is_local, struct sampling_fault *fault);
 
 #endif

@@ -1,9 +1,11 @@
-/* exchange.c - THE PATH: one request from first byte to last, as a table of steps. Read `steps` and run() first.
+/* exchange.c - THE PATH: one request from first byte to last, as a table of steps. Read `steps` and
+ * run() first.
  *
- * A step returns NEXT, WAIT (an event will call run() again) or END. What fails sets `fail` and goes on at the record: a failure is an
- * answer too. Two backward arrows, each at most once and each visible in the record's attempts: a provider refuses a parameter that
- * its claims allow -> that claim is out, back to the plan; the connection is refused before any byte left -> again at the call.
- * After the first byte to the client there is no second backend.
+ * A step returns NEXT, WAIT (an event will call run() again) or END. What fails sets `fail` and
+ * goes on at the record: a failure is an answer too. Two backward arrows, each at most once and
+ * each visible in the record's attempts: a provider refuses a parameter that its claims allow ->
+ * that claim is out, back to the plan; the connection is refused before any byte left -> again at
+ * the call. After the first byte to the client there is no second backend.
  */
 #include "exchange.h"
 
@@ -222,11 +224,12 @@ static void on_drain(void *ud)
     }
 }
 
-/* Feeds bytes of an answer to the decoder. false: the call is over (failed, or the gateway cut every choice). */
+/* Feeds bytes of an answer to the decoder. false: the call is over (failed, or the gateway cut
+ * every choice). */
 static bool decode_piece(struct exchange *x, struct slice piece)
 {
     struct failure f = {.status = 0};
-    if (x->prep.target.backend->decode(x->dec, piece, answer_take, &x->answer, &f)) {
+    if (x->backend->decode(x->dec, piece, answer_take, &x->answer, &f)) {
         return !answer_has_enough(&x->answer);
     }
     const struct failure *own = answer_failure(&x->answer);
@@ -250,8 +253,7 @@ static void on_engine_frame(const json_t *frame, void *ud)
 static void end_of_answer(struct exchange *x)
 {
     struct failure f = {.status = 0};
-    if (!x->fail.status &&
-        !x->prep.target.backend->decode_end(x->dec, answer_take, &x->answer, &f)) {
+    if (!x->fail.status && !x->backend->decode_end(x->dec, answer_take, &x->answer, &f)) {
         const struct failure *own = answer_failure(&x->answer);
         fail_with(x, own && own->status ? own : &f);
     }
@@ -301,7 +303,8 @@ static void on_piece(struct slice piece, void *ud)
     }
 }
 
-/* Whether the provider refused a parameter that its claims allow: then that claim is out and the plan is made anew, once. */
+/* Whether the provider refused a parameter that its claims allow: then that claim is out and the
+ * plan is made anew, once. */
 static bool may_rule_out(struct exchange *x, const char *name)
 {
     const struct plan *plan = &x->prep.plan;
@@ -366,6 +369,14 @@ static void on_upstream_end(const struct failure *f, void *ud)
     leave_call(x);
 }
 
+static void free_decoder(struct exchange *x)
+{
+    if (x->dec) {
+        x->backend->decoder_free(x->dec);
+        x->dec = NULL;
+    }
+}
+
 static bool start_answer(struct exchange *x)
 {
     const struct sampling *asked = &x->prep.request.asked;
@@ -379,8 +390,9 @@ static bool start_answer(struct exchange *x)
                               ? asked->v[PARAM_STOP].j
                               : NULL;
     answer_release(&x->answer);
-    x->prep.target.backend->decoder_free(x->dec);
-    x->dec = x->prep.target.backend->decoder_new(x->prep.request.stream, x->kind == REQUEST_CHAT);
+    free_decoder(x);
+    x->backend = x->prep.target.backend;
+    x->dec = x->backend->decoder_new(x->prep.request.stream, x->kind == REQUEST_CHAT);
     if (!x->dec) {
         return failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
     }
@@ -606,9 +618,7 @@ static const struct {
 static void release(struct exchange *x)
 {
     stop_call(x);
-    if (x->dec) {
-        x->prep.target.backend->decoder_free(x->dec);
-    }
+    free_decoder(x);
     answer_release(&x->answer);
     answer_release(&x->all);
     if (x->is_parsed) {

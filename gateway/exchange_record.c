@@ -1,4 +1,5 @@
-/* exchange_record.c - see exchange_record.h. The record holds parameters, hashes and sizes, never a prompt, an answer or a key. */
+/* exchange_record.c - see exchange_record.h. The record holds parameters, hashes and sizes, never a
+ * prompt, an answer or a key. */
 #include "exchange_record.h"
 
 #include "base/log.h"
@@ -280,7 +281,8 @@ void exchange_check_served(struct exchange *x)
     }
 }
 
-/* A token is about four bytes of English; a streamed delta is about one token. Good enough to be marked as an estimate. */
+/* A token is about four bytes of English; a streamed delta is about one token. Good enough to be
+ * marked as an estimate. */
 void exchange_estimate_usage(struct exchange *x)
 {
     struct answer *a = x->all.n_choices ? &x->all : &x->answer;

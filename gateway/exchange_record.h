@@ -1,4 +1,5 @@
-/* exchange_record.h - what an exchange keeps about itself: the struct, and its record and log line. Private to exchange.c and its record. */
+/* exchange_record.h - what an exchange keeps about itself: the struct, and its record and log line.
+ * Private to exchange.c and its record. */
 #ifndef ISOTHERM_EXCHANGE_RECORD_H
 #define ISOTHERM_EXCHANGE_RECORD_H
 
@@ -24,7 +25,8 @@ struct exchange {
     struct loop_timer silence; /* until the head of a stream is given without a chunk */
     struct buf body;           /* what is sent */
     struct headers headers;
-    struct buf refusal; /* an upstream's error page */
+    struct buf refusal;            /* an upstream's error page */
+    const struct backend *backend; /* whose decoder dec is: a new plan may have another */
     struct decoder *dec;
     struct answer answer; /* of the call in flight */
     struct answer all;    /* choices of all calls so far */
@@ -54,7 +56,8 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error);
 void exchange_record_upstream_id(struct exchange *x);
 /* Text of the answer as it passes. */
 void exchange_record_delta(struct exchange *x, const struct delta *d);
-/* Fixes model, fingerprint and ids of the reply; once, at its first chunk or at the latest before the record. */
+/* Fixes model, fingerprint and ids of the reply; once, at its first chunk or at the latest before
+ * the record. */
 void exchange_record_seal(struct exchange *x);
 bool exchange_record_fill(struct exchange *x);
 /* What was sent but is not in the answer becomes an adjustment. */

@@ -1,4 +1,5 @@
-/* explain.c - see explain.h. The same prepare_* steps as a real call, with *** in place of the key. */
+/* explain.c - see explain.h. The same prepare_* steps as a real call, with *** in place of the key.
+ */
 #include "explain.h"
 
 #include "base/jsonio.h"

@@ -1,4 +1,5 @@
-/* isothermctl.c - the tool: one table of verbs. Exit status 0 done, 1 the thing asked about is wrong or failed, 2 usage. */
+/* isothermctl.c - the tool: one table of verbs. Exit status 0 done, 1 the thing asked about is
+ * wrong or failed, 2 usage. */
 #include "base/program.h"
 #include "ctl/ctl_catalog.h"
 #include "ctl/ctl_explain.h"

@@ -1,4 +1,5 @@
-/* isothermd.c - the daemon: reads the configuration, opens catalog and records, starts the loops and the engine, waits for signals. */
+/* isothermd.c - the daemon: reads the configuration, opens catalog and records, starts the loops
+ * and the engine, waits for signals. */
 #include "api/routes.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -244,7 +245,8 @@ static void say_ready(const struct gateway *g)
     (void)sd_notify(0, "READY=1");
 }
 
-/* What the configuration names and nobody has: told at a start and at a reload, since only a request would show it. */
+/* What the configuration names and nobody has: told at a start and at a reload, since only a
+ * request would show it. */
 static void warn_of_providers(const struct gateway *g)
 {
     char key[CONFIG_KEY_BYTES_MAX + 1];

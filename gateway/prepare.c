@@ -1,5 +1,6 @@
-/* prepare.c - see prepare.h. A plan is for one target: when the asked one will not do, the fallback is resolved and planned for in the
- * same way, and every parameter that was the reason becomes a `moved` adjustment. */
+/* prepare.c - see prepare.h. A plan is for one target: when the asked one will not do, the fallback
+ * is resolved and planned for in the same way, and every parameter that was the reason becomes a
+ * `moved` adjustment. */
 #include "prepare.h"
 
 #include "base/jsonio.h"
@@ -51,7 +52,7 @@ static bool load_rules(struct prepared *p, const struct prepare_env *env, struct
                            served->note ? served->note : "see the catalog");
     }
     for (unsigned i = 0; i < PARAM_COUNT; i++) {
-        if (p->ruled_out & PARAM_BIT(i)) {
+        if (!p->is_fallback && (p->ruled_out & PARAM_BIT(i))) {
             rules->param[i] = NULL; /* nobody says anything any more: counts as absent */
         }
     }
@@ -64,7 +65,8 @@ static bool rejected(const struct prepared *p, const struct plan *plan, struct f
                        "%s", plan->reject_text);
 }
 
-/* The parameters that made the fallback answer, as adjustments of the plan that is carried out, with the reasons of the first plan. */
+/* The parameters that made the fallback answer, as adjustments of the plan that is carried out,
+ * with the reasons of the first plan. */
 static bool add_moved(struct prepared *p, const struct plan *first, const struct sampling *asked)
 {
     for (size_t i = 0; i < first->n_adj; i++) {
@@ -114,8 +116,9 @@ static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
                        "the request would need more than %d adjustments", PLAN_ADJ_MAX);
 }
 
-/* The limit has two names. What the plan says of the canonical one is put in the words of the request: no notice when the wire has the
- * name that was asked, one when it has the other, and one when both were given. */
+/* The limit has two names. What the plan says of the canonical one is put in the words of the
+ * request: no notice when the wire has the name that was asked, one when it has the other, and one
+ * when both were given. */
 static bool name_max_tokens(struct prepared *p)
 {
     struct plan *plan = &p->plan;

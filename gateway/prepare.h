@@ -1,5 +1,5 @@
-/* prepare.h - steps 3 to 6 of the path, in one struct: parse, resolve, plan (with the fallback), encode. Pure: what `explain` shows is
- * exactly what a call would send, because both are this code.
+/* prepare.h - steps 3 to 6 of the path, in one struct: parse, resolve, plan (with the fallback),
+ * encode. Pure: what `explain` shows is exactly what a call would send, because both are this code.
  *
  * Call in order; each returns false with a failure (400, 404 ...) and leaves the struct releasable.
  */
@@ -28,11 +28,11 @@ struct prepared {
     struct rules rules; /* of target */
     struct plan plan;   /* of target, with all adjustments */
     bool has_seed;
-    int64_t seed; /* what the local engine draws from, or what was sent as seed */
-    size_t
-        n_prompts; /* calls to make: 1, or the prompts of a list that the local engine takes one by one */
-    uint64_t
-        ruled_out; /* parameters that the provider refused against its claims: planned as unsupported */
+    int64_t seed;     /* what the local engine draws from, or what was sent as seed */
+    size_t n_prompts; /* calls to make: 1, or the prompts of a list that the local engine takes one
+                         by one */
+    uint64_t ruled_out; /* parameters that the provider refused against its claims: planned as
+                           unsupported */
 };
 
 bool prepare_parse(struct prepared *p, const struct prepare_env *env, enum request_kind kind,
@@ -43,7 +43,8 @@ bool prepare_resolve(struct prepared *p, const struct prepare_env *env, const ch
 /* May be called again after `ruled_out` was set: the plan is made anew. */
 bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct failure *f)
     __attribute__((warn_unused_result));
-/* The bytes of call `at_prompt` of n_prompts. body and headers are appended to. key: the secret itself, "***" to show, or NULL. */
+/* The bytes of call `at_prompt` of n_prompts. body and headers are appended to. key: the secret
+ * itself, "***" to show, or NULL. */
 bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struct buf *body,
                     struct headers *headers, struct failure *f) __attribute__((warn_unused_result));
 void prepare_release(struct prepared *p);
@@ -52,7 +53,8 @@ void prepare_release(struct prepared *p);
 json_t *prepare_sampling_json(const struct sampling *s);
 json_t *prepare_adjustments_json(const struct plan *plan);
 json_t *prepare_fallback_json(const struct prepared *p); /* {from, because} or null */
-/* Short form for the header: "temperature=1.7>1 clamped, seed moved"; at most cap - 1 bytes, cut at an entry's end with ", ...". */
+/* Short form for the header: "temperature=1.7>1 clamped, seed moved"; at most cap - 1 bytes, cut at
+ * an entry's end with ", ...". */
 void prepare_adjusted_header(const struct plan *plan, char *out, size_t cap);
 
 #endif

@@ -1,4 +1,5 @@
-/* reply.c - see reply.h. Bodies are built as jansson trees and written by jsonio, which keeps numbers as they were meant. */
+/* reply.c - see reply.h. Bodies are built as jansson trees and written by jsonio, which keeps
+ * numbers as they were meant. */
 #include "reply.h"
 
 #include "base/jsonio.h"

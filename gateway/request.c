@@ -1,6 +1,7 @@
-/* request.c - see request.h. The body is read field by field against two lists: the gateway's own fields below, and the sampling table.
- * Whatever is in neither is kept by name, so that nothing vanishes. Shapes that clients write in two ways (a single stop string,
- * integer logprobs of the completions endpoint) are made one shape inside the owned body. */
+/* request.c - see request.h. The body is read field by field against two lists: the gateway's own
+ * fields below, and the sampling table. Whatever is in neither is kept by name, so that nothing
+ * vanishes. Shapes that clients write in two ways (a single stop string, integer logprobs of the
+ * completions endpoint) are made one shape inside the owned body. */
 #include "request.h"
 
 #include "base/jsonio.h"
@@ -130,7 +131,8 @@ static bool take_response_format(struct request *r, json_t *j, struct failure *f
                "has an unknown type; text, json_object and json_schema are known");
 }
 
-/* The completions endpoint counts alternatives with an integer: k means logprobs with k alternatives. */
+/* The completions endpoint counts alternatives with an integer: k means logprobs with k
+ * alternatives. */
 static bool take_integer_logprobs(struct request *r, const json_t *j, struct failure *f)
 {
     if (json_integer_value(j) < 0 || json_integer_value(j) > 20) {

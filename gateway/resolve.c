@@ -1,4 +1,5 @@
-/* resolve.c - see resolve.h. Aliases are followed once: an alias of an alias is refused when the configuration is read. */
+/* resolve.c - see resolve.h. Aliases are followed once: an alias of an alias is refused when the
+ * configuration is read. */
 #include "resolve.h"
 
 #include <stdio.h>
@@ -70,7 +71,8 @@ static bool find_provider(const struct config *conf, const struct snapshot *snap
     return out->provider && !out->provider->is_local;
 }
 
-/* A provider's usual key goes to the provider's own address only: a configured address needs a configured key. */
+/* A provider's usual key goes to the provider's own address only: a configured address needs a
+ * configured key. */
 static const char *key_name_of(const struct target *t, const struct config_provider *configured)
 {
     if (configured && configured->api_key) {

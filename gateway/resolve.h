@@ -1,7 +1,8 @@
-/* resolve.h - a model's name -> struct target: which provider, which model there, in which dialect, at which address. Pure.
+/* resolve.h - a model's name -> struct target: which provider, which model there, in which dialect,
+ * at which address. Pure.
  *
- * A name is `provider/model`, an alias of the configuration, `local`, or `local/<name>`. Addresses come from the configuration and the
- * catalog only, never from a request.
+ * A name is `provider/model`, an alias of the configuration, `local`, or `local/<name>`. Addresses
+ * come from the configuration and the catalog only, never from a request.
  */
 #ifndef ISOTHERM_RESOLVE_H
 #define ISOTHERM_RESOLVE_H
@@ -21,8 +22,8 @@ struct target {
     const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
 };
 
-/* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint; 500 for a dialect of the
- * catalog that this build does not have. */
+/* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint;
+ * 500 for a dialect of the catalog that this build does not have. */
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
              const char *model, struct target *out, struct failure *f)
     __attribute__((warn_unused_result));

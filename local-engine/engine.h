@@ -1,7 +1,8 @@
-/* engine.h - contract 1 of the local engine: an engine (one loaded model, immutable) and sessions (one request each). No tensor crosses it.
+/* engine.h - contract 1 of the local engine: an engine (one loaded model, immutable) and sessions
+ * (one request each). No tensor crosses it.
  *
- * The same request gives the same bytes whatever else runs, on any batch, thread count and supported processor.
- * One thread owns an engine and calls engine_step(); nothing here locks.
+ * The same request gives the same bytes whatever else runs, on any batch, thread count and
+ * supported processor. One thread owns an engine and calls engine_step(); nothing here locks.
  */
 #ifndef ISOTHERM_ENGINE_H
 #define ISOTHERM_ENGINE_H
@@ -28,8 +29,9 @@ void engine_close(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model_shape *engine_shape(const struct engine *e);
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
-/* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the configuration (config.json,
- * generation_config.json, tokenizer_config.json) and of the tokenizer. Part of the fingerprint. The first call reads the files. */
+/* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the
+ * configuration (config.json, generation_config.json, tokenizer_config.json) and of the tokenizer.
+ * Part of the fingerprint. The first call reads the files. */
 const char *engine_fingerprint(struct engine *e);
 /* "avx2", "ref": the kernels that were chosen. The numerics do not depend on them. */
 const char *engine_kernels(const struct engine *e);
@@ -62,7 +64,8 @@ struct session_event {
     uint32_t choice;
     const char *text;
     size_t len; /* SESSION_TEXT: may be "" when only tokens are reported */
-    /* With logprobs asked: the tokens whose text is whole in what was released. The end token and those of a stop string are not reported. */
+    /* With logprobs asked: the tokens whose text is whole in what was released. The end token and
+     * those of a stop string are not reported. */
     const struct session_token *tokens;
     size_t n_tokens;
     const char *finish;   /* SESSION_FINISH: "stop" or "length" */
@@ -70,23 +73,27 @@ struct session_event {
     int64_t n_generated;  /* SESSION_FINISH: tokens of this choice, the end token included */
     const struct engine_error *error; /* SESSION_ERROR: ends the whole session */
 };
-/* Called from engine_step(); pointers are valid during the call, and it may not start or free sessions. */
+/* Called from engine_step(); pointers are valid during the call, and it may not start or free
+ * sessions. */
 typedef void session_event_fn(const struct session_event *ev, void *ud);
 
-/* Checks, and queues the session. ENGINE_CONTEXT_FULL names both numbers; ENGINE_BUSY: n_sessions_max are running. best_of > n: the
- * candidates are gathered and the n best by mean logprob come at the end, in order. n > 1 at temperature 0: computed once, copied.
- * On failure r->sampling is still the caller's. */
+/* Checks, and queues the session. ENGINE_CONTEXT_FULL names both numbers; ENGINE_BUSY:
+ * n_sessions_max are running. best_of > n: the candidates are gathered and the n best by mean
+ * logprob come at the end, in order. n > 1 at temperature 0: computed once, copied. On failure
+ * r->sampling is still the caller's. */
 ENGINE_WARN_UNUSED bool session_start(struct engine *e, const struct session_request *r,
                                       session_event_fn *fn, void *ud, struct session **out,
                                       struct engine_error *err);
 /* The checks alone: what session_start() would say of it but for memory and ENGINE_BUSY. */
 ENGINE_WARN_UNUSED bool session_check(const struct engine *e, const struct session_request *r,
                                       struct engine_error *err);
-/* Frees a running or an ended session; no event after this. Its slot is free at once; an ended one holds none. */
+/* Frees a running or an ended session; no event after this. Its slot is free at once; an ended one
+ * holds none. */
 void session_free(struct session *s);
 bool session_is_done(const struct session *s);
 
-/* One batch over all sessions: prefill in chunks beside decoding, so a long prompt does not stop the others. false: nothing to do. */
+/* One batch over all sessions: prefill in chunks beside decoding, so a long prompt does not stop
+ * the others. false: nothing to do. */
 bool engine_step(struct engine *e);
 
 #endif

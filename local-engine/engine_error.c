@@ -1,4 +1,5 @@
-/* engine_error.c - the words are part of the contract with the daemon (link.h, "code"): never change one, add new ones. */
+/* engine_error.c - the words are part of the contract with the daemon (link.h, "code"): never
+ * change one, add new ones. */
 #include "engine_error.h"
 
 #include <stdarg.h>

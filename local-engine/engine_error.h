@@ -1,4 +1,5 @@
-/* engine_error.h - the one error object of the local engine: by value, no allocation, the first error wins. */
+/* engine_error.h - the one error object of the local engine: by value, no allocation, the first
+ * error wins. */
 #ifndef ISOTHERM_ENGINE_ERROR_H
 #define ISOTHERM_ENGINE_ERROR_H
 
@@ -30,7 +31,8 @@ struct engine_error {
 bool engine_fail(struct engine_error *err, enum engine_code code, const char *param,
                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The stable word of a code: "context_length_exceeded", "nonfinite_logits", "no_candidate", "invalid_model" ... */
+/* The stable word of a code: "context_length_exceeded", "nonfinite_logits", "no_candidate",
+ * "invalid_model" ... */
 const char *engine_code_name(enum engine_code code);
 
 #endif

@@ -1,4 +1,5 @@
-/* job.h - one request of the daemon inside isotherm-engine: from its frame to the frames that answer it.
+/* job.h - one request of the daemon inside isotherm-engine: from its frame to the frames that
+ * answer it.
  *
  * Everything that can be wrong with a request is found by job_new(), before it waits for a slot.
  */

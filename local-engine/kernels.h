@@ -84,7 +84,8 @@ size_t kernels_type_bytes(enum kernels_type type);
 #define KERNELS_GELU_SCALE   (-1.59576912160573071f) /* -2 sqrt(2 / pi) */
 #define KERNELS_GELU_CUBE    0.044715f
 
-/* The portable exponential, for tests: relative error below 2^-23.5 where it is neither 0 nor cut. */
+/* The portable exponential, for tests: relative error below 2^-23.5 where it is neither 0 nor cut.
+ */
 float kernels_exp(float x);
 
 #endif

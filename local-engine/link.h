@@ -1,24 +1,29 @@
-/* link.h - contract 2 of the local engine: frames between the daemon and isotherm-engine. Both directions, pure. What `params` mean is
- * link_params.h.
+/* link.h - contract 2 of the local engine: frames between the daemon and isotherm-engine. Both
+ * directions, pure. What `params` mean is link_params.h.
  *
- * A frame is 4 bytes of little-endian length and that many bytes of JSON (one object, UTF-8, at most LINK_FRAME_MAX).
- * To the engine:
- *   {"op":"generate","id":7,"model":"tales","prompt":"text" | [ids] | null,"messages":[{"role","content"}] | null,"params":{...}}
- *        params: canonical names (temperature, top_k, ..., seed, stop, max_tokens, n, logprobs, top_logprobs, echo ...). seed is always there.
- *   {"op":"cancel","id":7}                                     answered by nothing: no frame of that id follows
- *   {"op":"tokenize","id":8,"model","text"}
- *   {"op":"detokenize","id":9,"model","ids":[..]}              answered by one text frame and done
- * From the engine:
- *   {"op":"ready","engine":"1.0.0","models":[{"id","family","context","vocab","params","bytes","fingerprint"}],"refused":[{"id","error"}]}
- *   {"op":"begin","id":7,"prompt_tokens":5,"fingerprint":"..."}
- *   {"op":"text","id":7,"choice":0,"text":" once","tokens":[{"token","logprob","bytes":[..],"top":[{"token","logprob","bytes"}]}]}   tokens with logprobs only
- *   {"op":"finish","id":7,"choice":0,"reason":"stop"|"length","stop":"matched string"|null,"tokens":12}
- *   {"op":"tokens","id":8,"ids":[..],"pieces":[".."]}          of tokenize: without bos
- *   {"op":"done","id":7,"prompt_tokens":5,"completion_tokens":12,"fingerprint":"..."}    the numbers are 0 where nothing was generated
- *   {"op":"error","id":7,"code":"context_length_exceeded","param":"messages","text":"..."}
- * A text frame holds text of one choice; finish comes once a choice; done or error ends the id. A token's "token" is its text with
- * U+FFFD for what is no UTF-8, of a special token its spelling; "bytes" are the bytes it adds to the text. "code" is a word of
- * engine_code_name().
+ * A frame is 4 bytes of little-endian length and that many bytes of JSON: one object, UTF-8, at
+ * most LINK_FRAME_MAX. Which fields an op has:
+ *
+ * To the engine
+ *  - generate: id, model, one of prompt (a text or token ids) and messages [{role, content}],
+ *    params {canonical names: temperature ... echo}; seed is always there
+ *  - cancel: id; answered by nothing, no frame of that id follows
+ *  - tokenize: id, model, text
+ *  - detokenize: id, model, ids; answered by one text frame and done
+ *
+ * From the engine
+ *  - ready: engine (its version), models [{id, family, context, vocab, params, bytes,
+ *    fingerprint}], refused [{id, error}]
+ *  - begin: id, prompt_tokens, fingerprint
+ *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]
+ *  - finish: id, choice, reason ("stop" or "length"), stop (the matched string or null), tokens
+ *  - tokens: id, ids, pieces; of tokenize, without bos
+ *  - done: id, prompt_tokens, completion_tokens, fingerprint; 0 where nothing was generated
+ *  - error: id, code (a word of engine_code_name()), param, text
+ *
+ * A text frame holds text of one choice; finish comes once a choice; done or error ends the id. A
+ * token's "token" is its text with U+FFFD for what is no UTF-8, of a special token its spelling;
+ * "bytes" are the bytes it adds to the text.
  */
 #ifndef ISOTHERM_LINK_H
 #define ISOTHERM_LINK_H
@@ -40,13 +45,15 @@ void link_reader_release(struct link_reader *r);
 /* Take the frames out before feeding more: what is not taken is kept. */
 ENGINE_WARN_UNUSED bool link_reader_feed(struct link_reader *r, const char *bytes, size_t n,
                                          struct engine_error *err);
-/* 1: *frame/len is a whole frame, borrowed until the next call; 0: more bytes are needed; -1: the stream is broken (too long a frame). */
+/* 1: *frame/len is a whole frame, borrowed until the next call; 0: more bytes are needed; -1: the
+ * stream is broken (too long a frame). */
 int link_reader_next(struct link_reader *r, const char **frame, size_t *len);
 
 /* Header and text in one malloc'd buffer (free it); NULL: out of memory or too long. */
 char *link_frame(const json_t *object, size_t *len);
 
-/* Every parameter name that `params` may hold, NULL-terminated: a test compares it with the daemon's table. */
+/* Every parameter name that `params` may hold, NULL-terminated: a test compares it with the
+ * daemon's table. */
 extern const char *const link_param_names[];
 
 #endif

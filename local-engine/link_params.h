@@ -1,7 +1,9 @@
-/* link_params.h - what the canonical parameters of a request mean to the engine: `params` of a generate frame -> struct link_params.
+/* link_params.h - what the canonical parameters of a request mean to the engine: `params` of a
+ * generate frame -> struct link_params.
  *
- * The names are link_param_names. An unknown name, a wrong type and a meaningless value are refused, and the error names the parameter;
- * null is the same as absent. What needs the vocabulary (token ids) is checked by session_start().
+ * The names are link_param_names. An unknown name, a wrong type and a meaningless value are
+ * refused, and the error names the parameter; null is the same as absent. What needs the vocabulary
+ * (token ids) is checked by session_start().
  */
 #ifndef ISOTHERM_LINK_PARAMS_H
 #define ISOTHERM_LINK_PARAMS_H

@@ -1,8 +1,9 @@
 /* model.h - a transformer's weights, immutable, and one forward pass a family behind it.
  *
- * Weights stay mapped in their stored form (F32, F16, BF16); every tensor's name, type, shape and extent is checked before the first
- * use. Numerics `exact`: every output is float32, summed in sixteen strided lanes (lane j takes k = j mod 16, in order) and then one
- * fixed tree, so the same bits come out on any batch, thread count and instruction set.
+ * Weights stay mapped in their stored form (F32, F16, BF16); every tensor's name, type, shape and
+ * extent is checked before the first use. Numerics `exact`: every output is float32, summed in
+ * sixteen strided lanes (lane j takes k = j mod 16, in order) and then one fixed tree, so the same
+ * bits come out on any batch, thread count and instruction set.
  */
 #ifndef ISOTHERM_MODEL_H
 #define ISOTHERM_MODEL_H
@@ -21,12 +22,14 @@ struct model_shape {
     char dtype[8]; /* of most weights: "F32", "F16", "BF16" */
 };
 
-/* FOLDER/config.json + model.safetensors (single file). A damaged one is refused with one line that names the file and the field. */
+/* FOLDER/config.json + model.safetensors (single file). A damaged one is refused with one line that
+ * names the file and the field. */
 ENGINE_WARN_UNUSED bool model_open(struct model **out, const char *folder,
                                    struct engine_error *err);
 void model_close(struct model *m);
 const struct model_shape *model_get_shape(const struct model *m);
-/* Hex SHA-256 over the weights file, computed once on first use (thread-safe): part of the fingerprint. */
+/* Hex SHA-256 over the weights file, computed once on first use (thread-safe): part of the
+ * fingerprint. */
 const char *model_hash(struct model *m);
 
 /* Keys and values of one sequence, room for `n_tokens_max` positions. */
@@ -35,7 +38,8 @@ ENGINE_WARN_UNUSED bool kvcache_new(struct kvcache **out, const struct model *m,
 void kvcache_free(struct kvcache *c);
 int32_t kvcache_len(const struct kvcache *c);
 void kvcache_truncate(struct kvcache *c, int32_t n_tokens);
-/* A copy of the first n positions: choices 1.. of one prompt. dst was made for the same model and has room. */
+/* A copy of the first n positions: choices 1.. of one prompt. dst was made for the same model and
+ * has room. */
 void kvcache_copy(struct kvcache *dst, const struct kvcache *src, int32_t n_tokens);
 
 /* One row of work: a token for one sequence at the sequence's next position. */
@@ -54,12 +58,14 @@ void model_worker_free(struct model_worker *w);
 const char *
 model_worker_kernels(const struct model_worker *w); /* "avx2", "ref": the set chosen at run time */
 
-/* Another set, by name, for tests and for measuring determinism; false: this processor cannot run it. */
+/* Another set, by name, for tests and for measuring determinism; false: this processor cannot run
+ * it. */
 bool model_worker_set_kernels(struct model_worker *w, const char *name);
 
-/* Runs the rows through the model: any mix of sequences, prefill and decode together. Bits do not depend on how rows are batched; more
- * rows than n_rows_max run one part after the other. Fails only when a cache is full (ENGINE_CONTEXT_FULL), a token is outside the
- * vocabulary, or scores for a longer sequence than ever before find no memory; then nothing was changed. */
+/* Runs the rows through the model: any mix of sequences, prefill and decode together. Bits do not
+ * depend on how rows are batched; more rows than n_rows_max run one part after the other. Fails
+ * only when a cache is full (ENGINE_CONTEXT_FULL), a token is outside the vocabulary, or scores for
+ * a longer sequence than ever before find no memory; then nothing was changed. */
 ENGINE_WARN_UNUSED bool model_forward(struct model_worker *w, const struct model_row *rows,
                                       size_t n_rows, struct engine_error *err);
 

@@ -71,9 +71,8 @@ struct model_family {
     bool (*configure)(struct model *m, const json_t *config, struct engine_error *err);
     bool (*bind)(struct model *m, struct engine_error *err);
     void (*forward)(struct model_worker *w);
-    bool (*is_spare)(
-        const char
-            *tensor); /* a tensor that files of this family hold and the model does not need */
+    bool (*is_spare)(const char *tensor); /* a tensor that files of this family hold and the model
+                                             does not need */
 };
 extern const struct model_family model_llama, model_gpt2;
 

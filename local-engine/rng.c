@@ -1,6 +1,8 @@
-/* rng.c - SeedSequence mixes entropy and spawn key into a pool of four words, the pool gives 256 bits of state, PCG64 runs on.
+/* rng.c - SeedSequence mixes entropy and spawn key into a pool of four words, the pool gives 256
+ * bits of state, PCG64 runs on.
  *
- * All arithmetic is modulo 2^32 (SeedSequence) and 2^128 (PCG64). The constants are numpy's; tests compare every step with numpy.
+ * All arithmetic is modulo 2^32 (SeedSequence) and 2^128 (PCG64). The constants are numpy's; tests
+ * compare every step with numpy.
  */
 #include "rng.h"
 
@@ -71,8 +73,8 @@ static void step(struct rng *r)
 void rng_init_spawn(struct rng *r, uint64_t entropy, const uint32_t *spawn_key, size_t n_spawn)
 {
     assert(n_spawn <= SPAWN_MAX);
-    /* Leading zero words do not count, except that 0 is one word; with a spawn key they are filled up to four again, so that
-     * no spawned stream can equal the unspawned one of another seed. */
+    /* Leading zero words do not count, except that 0 is one word; with a spawn key they are filled
+     * up to four again, so that no spawned stream can equal the unspawned one of another seed. */
     uint32_t word[ENTROPY_WORDS_MAX] = {(uint32_t)entropy, (uint32_t)(entropy >> 32)};
     size_t n = entropy >> 32 ? 2 : 1;
     if (n_spawn > 0) {
@@ -107,7 +109,8 @@ double rng_double(struct rng *r)
     return (double)(rng_next(r) >> 11) * 0x1p-53;
 }
 
-/* n steps are one step with other constants: composing s -> m*s + c with itself squares m and gives (m + 1) * c. */
+/* n steps are one step with other constants: composing s -> m*s + c with itself squares m and gives
+ * (m + 1) * c. */
 void rng_advance(struct rng *r, uint64_t n)
 {
     rng_u128 m = multiplier, c = r->inc;

@@ -1,8 +1,9 @@
 /* rng.h - numpy's default_rng, bit for bit: SeedSequence and PCG64 (XSL-RR 128/64).
  *
- * A random number is a function of (seed, choice, position), never of a shared state. Choice 0 uses SeedSequence(seed), choice
- * i >= 1 uses SeedSequence(seed, spawn_key = (i,)): choice 0 does not depend on n, and choices cannot collide with other seeds.
- * Source: sampling semantics, section 4; numpy/random/bit_generator.pyx and pcg64.h.
+ * A random number is a function of (seed, choice, position), never of a shared state. Choice 0 uses
+ * SeedSequence(seed), choice i >= 1 uses SeedSequence(seed, spawn_key = (i,)): choice 0 does not
+ * depend on n, and choices cannot collide with other seeds. Source: sampling semantics, section 4;
+ * numpy/random/bit_generator.pyx and pcg64.h.
  */
 #ifndef ISOTHERM_RNG_H
 #define ISOTHERM_RNG_H

@@ -1,7 +1,8 @@
 /* sampler.c - one sequence's state, and the table that fixes the order of the stages.
  *
- * The stages themselves are pure functions in sampler_stages.c; here each gets its arguments from the configuration and the tokens so
- * far. Temperature is applied by top_k (see stage_top_k); the stage `temperature` finds the maximum, and ends the chain at 0.
+ * The stages themselves are pure functions in sampler_stages.c; here each gets its arguments from
+ * the configuration and the tokens so far. Temperature is applied by top_k (see stage_top_k); the
+ * stage `temperature` finds the maximum, and ends the chain at 0.
  */
 #include "sampler.h"
 #include "sampler_stages.h"
@@ -378,7 +379,8 @@ static bool run_draw(struct step *t)
     return true;
 }
 
-/* The order of sampling. A stage that is off does nothing; the first that chooses a token ends the step. */
+/* The order of sampling. A stage that is off does nothing; the first that chooses a token ends the
+ * step. */
 #define STAGES(X)                                                                                  \
     X(LOGITS, "logits", run_logits)                                                                \
     X(BIAS, "logit_bias", run_bias)                                                                \

@@ -1,10 +1,12 @@
-/* sampler.h - from the model's logits of one sequence to one token id. Pure but for the random stream it is given.
+/* sampler.h - from the model's logits of one sequence to one token id. Pure but for the random
+ * stream it is given.
  *
- * The stages, their order and every comparison sign are those of the sampling semantics: bias, repetition, frequency and presence,
- * no_repeat_ngram, min_tokens, mask, temperature (0: argmax, lowest id among equals, no random number), top_k (ties with the k-th
- * all stay), softmax, top_p (mass strictly before < p; ties by lower id), min_p (>=), typical_p, one uniform draw by inverse CDF in
- * id order. All in float64, with exponentials and logarithms of our own (fmath.h), so that every processor gives the same bits; bans are
- * -inf.
+ * The stages, their order and every comparison sign are those of the sampling semantics: bias,
+ * repetition, frequency and presence, no_repeat_ngram, min_tokens, mask, temperature (0: argmax,
+ * lowest id among equals, no random number), top_k (ties with the k-th all stay), softmax, top_p
+ * (mass strictly before < p; ties by lower id), min_p (>=), typical_p, one uniform draw by inverse
+ * CDF in id order. All in float64, with exponentials and logarithms of our own (fmath.h), so that
+ * every processor gives the same bits; bans are -inf.
  */
 #ifndef ISOTHERM_SAMPLER_H
 #define ISOTHERM_SAMPLER_H
@@ -17,7 +19,8 @@ struct sampler_bias {
     double bias;
 };
 
-/* What the engine means by each parameter; the defaults ask for nothing. Filled by sampler_config_init() and link.c. */
+/* What the engine means by each parameter; the defaults ask for nothing. Filled by
+ * sampler_config_init() and link.c. */
 struct sampler_config {
     double temperature;                                             /* 1 */
     int64_t top_k;                                                  /* 0 */
@@ -34,11 +37,13 @@ struct sampler_config {
 };
 void sampler_config_init(struct sampler_config *c);
 void sampler_config_release(struct sampler_config *c);
-/* Ranges and ids against the vocabulary; names the parameter. top_p and typical_p above 1, and top_k below 0, are off. */
+/* Ranges and ids against the vocabulary; names the parameter. top_p and typical_p above 1, and
+ * top_k below 0, are off. */
 ENGINE_WARN_UNUSED bool sampler_config_check(const struct sampler_config *c, int32_t n_vocab,
                                              struct engine_error *err);
 
-/* One sequence's sampler: counts, history, scratch (36 bytes for each token of the vocabulary). One for each choice. */
+/* One sequence's sampler: counts, history, scratch (36 bytes for each token of the vocabulary). One
+ * for each choice. */
 struct sampler;
 ENGINE_WARN_UNUSED bool sampler_new(struct sampler **out,
                                     const struct sampler_config *c /* borrowed */, int32_t n_vocab,
@@ -47,28 +52,34 @@ ENGINE_WARN_UNUSED bool sampler_new(struct sampler **out,
                                     struct engine_error *err);
 void sampler_free(struct sampler *s);
 
-/* Draws the next token from logits [n_vocab] and remembers it as generated. `mask`: NULL or n_vocab bytes, 0 forbids.
- * Fails with ENGINE_NONFINITE (a NaN or +inf among them, or all -inf: a damaged model) or ENGINE_NO_CANDIDATE (bans and the mask left
- * none); then no random number was used and nothing is remembered. */
+/* Draws the next token from logits [n_vocab] and remembers it as generated. `mask`: NULL or n_vocab
+ * bytes, 0 forbids. Fails with ENGINE_NONFINITE (a NaN or +inf among them, or all -inf: a damaged
+ * model) or ENGINE_NO_CANDIDATE (bans and the mask left none); then no random number was used and
+ * nothing is remembered. */
 ENGINE_WARN_UNUSED bool sampler_next(struct sampler *s, const float *logits, const uint8_t *mask,
                                      int32_t *id, struct engine_error *err);
 size_t sampler_n_generated(const struct sampler *s);
-/* The same for logits that are float64 already: vectors and tools. All -inf is ENGINE_NO_CANDIDATE here, for -inf may be a ban. */
+/* The same for logits that are float64 already: vectors and tools. All -inf is ENGINE_NO_CANDIDATE
+ * here, for -inf may be a ban. */
 ENGINE_WARN_UNUSED bool sampler_next_wide(struct sampler *s, const double *logits,
                                           const uint8_t *mask, int32_t *id,
                                           struct engine_error *err);
 
-/* sampler_next() allocates nothing, except with no_repeat_ngram_size when the tokens so far have outgrown their array: this makes room for
- * n_tokens generated ones at once (sampler_new() for 1024). */
+/* sampler_next() allocates nothing, except with no_repeat_ngram_size when the tokens so far have
+ * outgrown their array: this makes room for n_tokens generated ones at once (sampler_new() for
+ * 1024). */
 ENGINE_WARN_UNUSED bool sampler_reserve(struct sampler *s, size_t n_tokens,
                                         struct engine_error *err);
 
-/* The distribution that the last sampler_next() drew from: ids ascending, their probabilities; borrowed until the next call. 0 before it. */
+/* The distribution that the last sampler_next() drew from: ids ascending, their probabilities;
+ * borrowed until the next call. 0 before it. */
 size_t sampler_distribution(const struct sampler *s, const int32_t **ids, const double **probs);
 
-/* What a stage left, for those who show the steps. Up to and including `temperature` all logits (z, bans are -inf; ids is NULL); from `top_k`
- * on the survivors, ids ascending: value holds logits over temperature, less their maximum, at `top_k`, probabilities from `softmax` on.
- * At temperature 0 the chain ends with `temperature`, and ids and value hold its one survivor. All borrowed during the call. */
+/* What a stage left, for those who show the steps. Up to and including `temperature` all logits (z,
+ * bans are -inf; ids is NULL); from `top_k` on the survivors, ids ascending: value holds logits
+ * over temperature, less their maximum, at `top_k`, probabilities from `softmax` on. At temperature
+ * 0 the chain ends with `temperature`, and ids and value hold its one survivor. All borrowed during
+ * the call. */
 struct sampler_view {
     const char *stage; /* a name of sampler_stage_names */
     const double *z;   /* [n_vocab], or NULL */
@@ -78,13 +89,15 @@ struct sampler_view {
     size_t n;
 };
 typedef void sampler_watch_fn(const struct sampler_view *view, void *ud);
-/* fn is called after each stage of every later sampler_next(), stages that are off included; NULL ends it. */
+/* fn is called after each stage of every later sampler_next(), stages that are off included; NULL
+ * ends it. */
 void sampler_watch(struct sampler *s, sampler_watch_fn *fn, void *ud);
 extern const char *const sampler_stage_names[]; /* in order, NULL-terminated */
 
-/* log_softmax of raw logits in float64: of `id`, and the n_top largest (value descending, ties by lower id). Values below -9999 are
- * -9999. processed (extension): log of the last distribution that sampler_next drew from; pass s for it, NULL for raw. Entries of top beyond
- * the vocabulary have id -1. Meant for n_top of some dozen: the time grows with it. */
+/* log_softmax of raw logits in float64: of `id`, and the n_top largest (value descending, ties by
+ * lower id). Values below -9999 are -9999. processed (extension): log of the last distribution that
+ * sampler_next drew from; pass s for it, NULL for raw. Entries of top beyond the vocabulary have id
+ * -1. Meant for n_top of some dozen: the time grows with it. */
 struct sampler_top {
     int32_t id;
     double logprob;

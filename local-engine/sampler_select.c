@@ -1,9 +1,11 @@
-/* sampler_select.c - buckets over the range of the keys, then again inside the one bucket that matters.
+/* sampler_select.c - buckets over the range of the keys, then again inside the one bucket that
+ * matters.
  *
- * The decision of select_by_mass() is one comparison of a rounded sum with the limit. Sums in another order (by bucket) differ from the
- * left-to-right sum by at most a bound that is known; so the comparison is certain unless the two are closer than that, about once in
- * 10,000 draws over a flat distribution of 150,000 tokens. Only then everything is sorted and added in the stated order. Measured there:
- * 0.4 ms in place of 4 ms for sorting always.
+ * The decision of select_by_mass() is one comparison of a rounded sum with the limit. Sums in
+ * another order (by bucket) differ from the left-to-right sum by at most a bound that is known; so
+ * the comparison is certain unless the two are closer than that, about once in 10,000 draws over a
+ * flat distribution of 150,000 tokens. Only then everything is sorted and added in the stated
+ * order. Measured there: 0.4 ms in place of 4 ms for sorting always.
  */
 #include "sampler_select.h"
 
@@ -120,8 +122,9 @@ static void sort_by_key(const struct select_room *room, size_t n)
     }
 }
 
-/* Takes the sorted candidates at [n] one by one; `before` is the mass before the first of them, which is known to survive. With a margin of 0
- * the sums are the rule's own. Otherwise false: too close to call, or the end was reached. */
+/* Takes the sorted candidates at [n] one by one; `before` is the mass before the first of them,
+ * which is known to survive. With a margin of 0 the sums are the rule's own. Otherwise false: too
+ * close to call, or the end was reached. */
 static bool walk(const struct select_room *room, const double *weight, size_t n, double before,
                  double limit, double margin, struct select_cut *cut)
 {
@@ -216,7 +219,8 @@ static void keep_bucket(const struct select_room *room, struct active *a, unsign
 
 enum verdict { CUT_ALL, CUT_INSIDE, CUT_UNCERTAIN };
 
-/* One level: leaves the candidates of the bucket in which the limit is reached. The first level fills *margin from the total. */
+/* One level: leaves the candidates of the bucket in which the limit is reached. The first level
+ * fills *margin from the total. */
 static enum verdict narrow(const struct select_room *room, const double *weight, double limit,
                            double *margin, struct active *a)
 {
@@ -228,7 +232,8 @@ static enum verdict narrow(const struct select_room *room, const double *weight,
         for (size_t b = 0; b < BUCKETS; b++) {
             total += mass[b];
         }
-        /* Each of the two sums is off by at most (number of additions) * DBL_EPSILON / 2 * total; twice that for safety. */
+        /* Each of the two sums is off by at most (number of additions) * DBL_EPSILON / 2 * total;
+         * twice that for safety. */
         *margin = 2.0 * ((double)a->n + 8.0 * BUCKETS) * DBL_EPSILON * total;
         if (total < limit - *margin) {
             return CUT_ALL;

@@ -1,7 +1,9 @@
-/* sampler_select.h - finding the k-th largest and the smallest set of a given mass without sorting everything.
+/* sampler_select.h - finding the k-th largest and the smallest set of a given mass without sorting
+ * everything.
  *
- * Values are compared as 64-bit keys: ascending keys are the order in which candidates are taken, equal keys go by lower index. Results
- * are exactly those of a full stable sort with left-to-right sums, on any input; only the time is less.
+ * Values are compared as 64-bit keys: ascending keys are the order in which candidates are taken,
+ * equal keys go by lower index. Results are exactly those of a full stable sort with left-to-right
+ * sums, on any input; only the time is less.
  */
 #ifndef ISOTHERM_SAMPLER_SELECT_H
 #define ISOTHERM_SAMPLER_SELECT_H
@@ -56,8 +58,9 @@ static inline bool select_keeps(struct select_cut cut, uint64_t key, uint32_t i)
     return key < cut.key || (key == cut.key && i <= cut.at);
 }
 
-/* In the order of keys, a candidate survives when the sum of the weights strictly before it, added one after the other from 0.0, is
- * < limit; the first always survives. weight [n] >= 0, finite; n >= 1. */
+/* In the order of keys, a candidate survives when the sum of the weights strictly before it, added
+ * one after the other from 0.0, is < limit; the first always survives. weight [n] >= 0, finite; n
+ * >= 1. */
 struct select_cut select_by_mass(const struct select_room *room, const double *weight, size_t n,
                                  double limit);
 

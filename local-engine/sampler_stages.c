@@ -1,11 +1,13 @@
-/* sampler_stages.c - loops over a vocabulary of up to some 150,000 logits, of which mostly a handful matters.
+/* sampler_stages.c - loops over a vocabulary of up to some 150,000 logits, of which mostly a
+ * handful matters.
  *
- * What costs time is passes over all of z, so there are as few as possible: widening, the maximum of each block of 64, and then only
- * the blocks that may hold one of the k largest. At least k blocks have a maximum >= the k-th largest block maximum, so every candidate
- * of top_k is >= that, and few others are. Exponentials are taken over survivors only.
+ * What costs time is passes over all of z, so there are as few as possible: widening, the maximum
+ * of each block of 64, and then only the blocks that may hold one of the k largest. At least k
+ * blocks have a maximum >= the k-th largest block maximum, so every candidate of top_k is >= that,
+ * and few others are. Exponentials are taken over survivors only.
  *
- * Sums run from left to right in the stated order, in plain float64: their bits are part of the rule. No division is replaced by a
- * multiplication, for the same reason.
+ * Sums run from left to right in the stated order, in plain float64: their bits are part of the
+ * rule. No division is replaced by a multiplication, for the same reason.
  */
 #include "sampler_stages.h"
 #include "fmath.h"
@@ -30,9 +32,10 @@ static size_t block_len(const struct stage_candidates *c, size_t block)
     return left < STAGE_BLOCK ? left : STAGE_BLOCK;
 }
 
-/* All arrays lie in one allocation, each at another offset within its page: with equal offsets (what malloc gives for large arrays) a
- * load from one array waits for the store to another just before it, because processors compare the low twelve bits of the address
- * first. Measured: such loops took twice as long. */
+/* All arrays lie in one allocation, each at another offset within its page: with equal offsets
+ * (what malloc gives for large arrays) a load from one array waits for the store to another just
+ * before it, because processors compare the low twelve bits of the address first. Measured: such
+ * loops took twice as long. */
 static void *carve(char *slab, size_t *used, unsigned index, size_t n_bytes)
 {
     size_t at = (*used + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + (size_t)index * PAGE_BYTES / 8;
@@ -84,7 +87,8 @@ static double max_of_few(const double *z, size_t n)
     return m;
 }
 
-/* A whole block by halves: loops of a fixed length without a chain through one register, which compilers make vector code of at -O2. */
+/* A whole block by halves: loops of a fixed length without a chain through one register, which
+ * compilers make vector code of at -O2. */
 static double max_of_block(const double *z, size_t n)
 {
     if (n < STAGE_BLOCK) {
@@ -103,7 +107,8 @@ static double max_of_block(const double *z, size_t n)
     return max_of_few(c, STAGE_BLOCK / 8);
 }
 
-/* Whether there is a NaN or +inf among n logits, which also go to z. The comparison is true for finite numbers and -inf. */
+/* Whether there is a NaN or +inf among n logits, which also go to z. The comparison is true for
+ * finite numbers and -inf. */
 static inline int widen(const float *restrict x, double *restrict z, size_t n)
 {
     int bad = 0;
@@ -379,7 +384,8 @@ void stage_softmax(struct stage_candidates *c)
     }
 }
 
-/* Keeps what the cut keeps, and divides by the sum of that in id order: adding 0 for the others changes no bit of it. */
+/* Keeps what the cut keeps, and divides by the sum of that in id order: adding 0 for the others
+ * changes no bit of it. */
 static void keep_cut(struct stage_candidates *c, struct select_cut cut)
 {
     size_t n = 0, n_all = c->n;
@@ -457,7 +463,8 @@ void stage_typical(struct stage_candidates *c, double mass)
 int32_t stage_draw(struct stage_candidates *c, double r)
 {
     assert(c->n > 0);
-    /* z holds the running sums; they do not fall, so the first one beyond r * total is found by halving. */
+    /* z holds the running sums; they do not fall, so the first one beyond r * total is found by
+     * halving. */
     size_t n = c->n;
     const double *p = c->p;
     double *sums = c->z, sum = 0.0;
@@ -483,7 +490,8 @@ static double logit_at(const struct stage_logits *l, int32_t i)
     return l->f ? (double)l->f[i] : l->d[i];
 }
 
-/* Puts (id, value) into top [n_top], of which *n are filled: by value descending, ties by lower id, as ids come in ascending order. */
+/* Puts (id, value) into top [n_top], of which *n are filled: by value descending, ties by lower id,
+ * as ids come in ascending order. */
 static void top_insert(struct sampler_top *top, size_t n_top, size_t *n, int32_t id, double value)
 {
     if (*n == n_top && (n_top == 0 || !(value > top[n_top - 1].logprob))) {

@@ -1,8 +1,10 @@
-/* sampler_stages.h - the stages of the sampler as pure functions: no state, no allocation, no random number.
+/* sampler_stages.h - the stages of the sampler as pure functions: no state, no allocation, no
+ * random number.
  *
- * Stages 0 to 6 act on z, all logits in float64, and only lower some of them to -inf or move them. From top_k on there is a list of
- * survivors in ascending id order, holding finite candidates only; each filter shortens it in place. What each stage means, to the last
- * comparison sign, is the table in sampler.h; sampler_next() calls them in that order, and so may a test, one by one.
+ * Stages 0 to 6 act on z, all logits in float64, and only lower some of them to -inf or move them.
+ * From top_k on there is a list of survivors in ascending id order, holding finite candidates only;
+ * each filter shortens it in place. What each stage means, to the last comparison sign, is the
+ * table in sampler.h; sampler_next() calls them in that order, and so may a test, one by one.
  */
 #ifndef ISOTHERM_SAMPLER_STAGES_H
 #define ISOTHERM_SAMPLER_STAGES_H
@@ -50,20 +52,25 @@ void stage_ngram(struct stage_candidates *c, const int32_t *tokens, size_t n_tok
 void stage_ban(struct stage_candidates *c, const int32_t *ids, size_t n);
 void stage_mask(struct stage_candidates *c, const uint8_t *mask);
 
-/* Fills block_max and max. false: no finite logit is left, or (err says which) a penalty overflowed. */
+/* Fills block_max and max. false: no finite logit is left, or (err says which) a penalty
+ * overflowed. */
 ENGINE_WARN_UNUSED bool stage_max(struct stage_candidates *c, struct engine_error *err);
-/* Temperature 0: the list becomes the lowest id among the maxima, with probability 1. After stage_max(). */
+/* Temperature 0: the list becomes the lowest id among the maxima, with probability 1. After
+ * stage_max(). */
 void stage_greedy(struct stage_candidates *c);
-/* Temperature and top_k in one pass: the list becomes the ids whose (z - shift) / temperature is >= the k-th largest of them, p these
- * quotients. One pass because the quotient grows with z: it is computed only for blocks that may hold a survivor, where dividing all of a
- * large vocabulary alone would take as long as everything else. k <= 0: all finite ones. After stage_max(); shift is c->max. */
+/* Temperature and top_k in one pass: the list becomes the ids whose (z - shift) / temperature is >=
+ * the k-th largest of them, p these quotients. One pass because the quotient grows with z: it is
+ * computed only for blocks that may hold a survivor, where dividing all of a large vocabulary alone
+ * would take as long as everything else. k <= 0: all finite ones. After stage_max(); shift is
+ * c->max. */
 void stage_top_k(struct stage_candidates *c, double shift, double temperature, int64_t k);
 /* p becomes exp(p) / sum, summed in id order; candidates whose probability is 0 leave the list. */
 void stage_softmax(struct stage_candidates *c);
 void stage_top_p(struct stage_candidates *c, double top_p);
 void stage_min_p(struct stage_candidates *c, double min_p);
 void stage_typical(struct stage_candidates *c, double mass);
-/* Inverse CDF in id order: the candidate of the smallest running sum > r * total. The list is not empty. */
+/* Inverse CDF in id order: the candidate of the smallest running sum > r * total. The list is not
+ * empty. */
 int32_t stage_draw(struct stage_candidates *c, double r);
 
 /* Logits of either width, so that both need only one log-softmax. */

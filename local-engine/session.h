@@ -1,7 +1,9 @@
-/* session.h - one request inside the engine: its choices, and what a new token means for each. For engine.c and session.c only.
+/* session.h - one request inside the engine: its choices, and what a new token means for each. For
+ * engine.c and session.c only.
  *
- * The engine evaluates tokens and hands a choice the logits of its last one; session_advance() draws the next token, turns it into
- * events and decides whether the choice ends. Nothing here knows about batches.
+ * The engine evaluates tokens and hands a choice the logits of its last one; session_advance()
+ * draws the next token, turns it into events and decides whether the choice ends. Nothing here
+ * knows about batches.
  */
 #ifndef ISOTHERM_SESSION_H
 #define ISOTHERM_SESSION_H
@@ -58,7 +60,8 @@ struct session {
     bool is_done;
 };
 
-/* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but for collected text). */
+/* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but
+ * for collected text). */
 ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r,
                                     const struct model *m, const struct tokenizer *t,
                                     struct engine_error *err);
@@ -66,7 +69,8 @@ ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_r
 void session_release(struct session *s);
 /* The prompt is evaluated: the other choices get a copy of its keys and values. */
 void session_fork(struct session *s);
-/* Draws a token of c from logits [n_vocab]. What goes wrong becomes an error event and the session's end. */
+/* Draws a token of c from logits [n_vocab]. What goes wrong becomes an error event and the
+ * session's end. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
 void session_fail(struct session *s, const struct engine_error *err);
 

@@ -1,4 +1,5 @@
-/* sha256.h - SHA-256, by libcrypto (a large model file is hashed at its speed), for naming model files. Cannot fail; no allocation. */
+/* sha256.h - SHA-256, by libcrypto (a large model file is hashed at its speed), for naming model
+ * files. Cannot fail; no allocation. */
 #ifndef ISOTHERM_SHA256_H
 #define ISOTHERM_SHA256_H
 

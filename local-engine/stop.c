@@ -1,10 +1,12 @@
-/* stop.c - every stop string is followed by its own Knuth-Morris-Pratt automaton, byte by byte over the decoded text.
+/* stop.c - every stop string is followed by its own Knuth-Morris-Pratt automaton, byte by byte over
+ * the decoded text.
  *
- * The state of an automaton is the length of the longest prefix of its stop string that ends the text. So one number gives both
- * answers: a full state is a match, and the largest state of all is what must be held back. The cost is linear in the text whatever
- * the strings are ("aaa...b" over "aaa..." would be quadratic by comparing). The text that is held always covers every match that
- * has begun, so nothing else of the past is kept. On sanitised UTF-8 a match begins at a character's first byte, because a stop
- * string does: half a character is never released.
+ * The state of an automaton is the length of the longest prefix of its stop string that ends the
+ * text. So one number gives both answers: a full state is a match, and the largest state of all is
+ * what must be held back. The cost is linear in the text whatever the strings are ("aaa...b" over
+ * "aaa..." would be quadratic by comparing). The text that is held always covers every match that
+ * has begun, so nothing else of the past is kept. On sanitised UTF-8 a match begins at a
+ * character's first byte, because a stop string does: half a character is never released.
  */
 #include "stop.h"
 #include "utf8.h"
@@ -15,7 +17,8 @@
 #include <string.h>
 
 #define STOP_BYTES_MAX                                                                             \
-    (1u << 20) /* one stop string: the table of an automaton has four bytes for each of its bytes */
+    (1u << 20) /* one stop string: the table of an automaton has four bytes for each of its bytes  \
+                */
 
 struct automaton {
     char *text;
@@ -27,8 +30,8 @@ struct stop {
     struct automaton *stops;
     size_t n_stops;
     struct utf8 utf8;
-    char *
-        out; /* [cap]: during a call the held text, then the new one; between calls what was released, a NUL, what is held */
+    char *out; /* [cap]: during a call the held text, then the new one; between calls what was
+                  released, a NUL, what is held */
     size_t cap;
     size_t n_released;
     size_t held_at, n_held;
@@ -156,7 +159,8 @@ static bool make_room(struct stop *s, size_t n, struct engine_error *err)
     return true;
 }
 
-/* Runs the automata over the n new bytes behind the held ones. Returns where the earliest match begins, or SIZE_MAX. */
+/* Runs the automata over the n new bytes behind the held ones. Returns where the earliest match
+ * begins, or SIZE_MAX. */
 static size_t search(struct stop *s, size_t n, bool may_match)
 {
     size_t earliest = SIZE_MAX;
@@ -177,7 +181,8 @@ static size_t search(struct stop *s, size_t n, bool may_match)
     return earliest;
 }
 
-/* Decides over out[0 .. n_held + n): cuts at a match, else holds back what a match may still need. */
+/* Decides over out[0 .. n_held + n): cuts at a match, else holds back what a match may still need.
+ */
 static void absorb(struct stop *s, size_t n, bool may_match, bool is_last)
 {
     size_t start = search(s, n, may_match);

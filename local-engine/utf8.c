@@ -1,6 +1,6 @@
-/* utf8.c - the decoder of the WHATWG encoding standard: a lead byte says how many bytes follow and what the first of them may be;
- * that range alone excludes overlong forms, surrogates and what lies above U+10FFFF. A byte that does not fit ends the subpart and is
- * looked at again as a lead byte.
+/* utf8.c - the decoder of the WHATWG encoding standard: a lead byte says how many bytes follow and
+ * what the first of them may be; that range alone excludes overlong forms, surrogates and what lies
+ * above U+10FFFF. A byte that does not fit ends the subpart and is looked at again as a lead byte.
  */
 #include "utf8.h"
 

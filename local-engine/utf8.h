@@ -1,7 +1,8 @@
 /* utf8.h - an incremental UTF-8 decoder: whole characters come out, half ones wait.
  *
- * An invalid sequence becomes one U+FFFD for each maximal subpart (Unicode, chapter 3, "U+FFFD substitution of maximal subparts");
- * surrogates, overlong forms and code points above U+10FFFF are invalid. The result does not depend on how bytes were split.
+ * An invalid sequence becomes one U+FFFD for each maximal subpart (Unicode, chapter 3, "U+FFFD
+ * substitution of maximal subparts"); surrogates, overlong forms and code points above U+10FFFF are
+ * invalid. The result does not depend on how bytes were split.
  */
 #ifndef ISOTHERM_UTF8_H
 #define ISOTHERM_UTF8_H

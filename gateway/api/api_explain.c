@@ -1,4 +1,5 @@
-/* api_explain.c - POST /v1/explain: the plans and the exact bytes that would leave. Calls nobody. */
+/* api_explain.c - POST /v1/explain: the plans and the exact bytes that would leave. Calls nobody.
+ */
 #include "gateway/explain.h"
 #include "routes.h"
 

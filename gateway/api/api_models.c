@@ -1,4 +1,5 @@
-/* api_models.c - GET /v1/models: every reachable model with what its provider takes of each parameter, and where that is known from. */
+/* api_models.c - GET /v1/models: every reachable model with what its provider takes of each
+ * parameter, and where that is known from. */
 #include "gateway/prepare.h"
 #include "routes.h"
 

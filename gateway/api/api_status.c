@@ -1,4 +1,5 @@
-/* api_status.c - GET /healthz: the process answers. GET /readyz: it can do its work: catalog open, records writable, engine up. */
+/* api_status.c - GET /healthz: the process answers. GET /readyz: it can do its work: catalog open,
+ * records writable, engine up. */
 #include "routes.h"
 
 void api_status_health(struct gateway *g, struct conn *c)

@@ -1,4 +1,5 @@
-/* routes.c - see routes.h. One table; a path that is known with another method is 405 and says which ones it has. */
+/* routes.c - see routes.h. One table; a path that is known with another method is 405 and says
+ * which ones it has. */
 #include "routes.h"
 
 #include "gateway/base/jsonio.h"

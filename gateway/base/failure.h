@@ -1,4 +1,5 @@
-/* failure.h - what a client is told when something went wrong, and the only place that turns library errors into HTTP.
+/* failure.h - what a client is told when something went wrong, and the only place that turns
+ * library errors into HTTP.
  *
  * By value, no allocation, the first one wins. Body: {"error":{"message","type","param","code"}}.
  */
@@ -10,9 +11,9 @@
 #include <stdbool.h>
 
 struct failure {
-    int status; /* HTTP status; 0: nothing failed */
-    char type
-        [40]; /* "invalid_request_error", "rate_limit_error", "upstream_error", "server_error" */
+    int status;     /* HTTP status; 0: nothing failed */
+    char type[40];  /* "invalid_request_error", "rate_limit_error", "upstream_error", "server_error"
+                     */
     char code[48];  /* stable word, or "" for null */
     char param[64]; /* or "" for null */
     char message[512];

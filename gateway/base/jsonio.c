@@ -1,5 +1,6 @@
-/* jsonio.c - see jsonio.h. Doubles are tried with 15, 16 and 17 digits: the first that reads back is the shortest that anybody wrote
- * by hand; 17 always do. The decimal point is put in by us, since printf follows the locale. */
+/* jsonio.c - see jsonio.h. Doubles are tried with 15, 16 and 17 digits: the first that reads back
+ * is the shortest that anybody wrote by hand; 17 always do. The decimal point is put in by us,
+ * since printf follows the locale. */
 #include "jsonio.h"
 
 #include "limits.h"
@@ -116,7 +117,8 @@ bool jsonio_write(struct buf *b, const json_t *v)
     return v && write_value(b, v, 0);
 }
 
-/* Levels of nesting, before a parser recurses over them. Strings are skipped; an unbalanced text is the parser's to refuse. */
+/* Levels of nesting, before a parser recurses over them. Strings are skipped; an unbalanced text is
+ * the parser's to refuse. */
 static bool is_too_deep(const char *p, size_t len)
 {
     unsigned depth = 0;

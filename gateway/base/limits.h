@@ -1,4 +1,5 @@
-/* limits.h - what comes from outside has a limit; each with its reason. Those that the configuration may change are defaults there. */
+/* limits.h - what comes from outside has a limit; each with its reason. Those that the
+ * configuration may change are defaults there. */
 #ifndef ISOTHERM_LIMITS_H
 #define ISOTHERM_LIMITS_H
 

@@ -8,12 +8,13 @@
  * to be written. */
 void program_hold_descriptors(void);
 
-/* One line about what getopt_long() refused (opterr 0; `c` is its '?' or, with an option string that
- * begins with ':', its ':'). `name` is the program, with its verb. Returns 2, the exit status. */
+/* One line about what getopt_long() refused (opterr 0; `c` is its '?' or, with an option string
+ * that begins with ':', its ':'). `name` is the program, with its verb. Returns 2, the exit status.
+ */
 int program_bad_option(const char *name, int c, char *const *argv);
 
-/* The exit status of main(): `status`, or 1 and a line on standard error where standard output could
- * not take what was written to it. */
+/* The exit status of main(): `status`, or 1 and a line on standard error where standard output
+ * could not take what was written to it. */
 int program_end(const char *name, int status);
 
 #endif

@@ -1,4 +1,5 @@
-/* ctl_explain.c - `isothermctl explain`: the plan and the exact upstream body of a request, with no daemon and no network. */
+/* ctl_explain.c - `isothermctl explain`: the plan and the exact upstream body of a request, with no
+ * daemon and no network. */
 #include "ctl_explain.h"
 
 #include "gateway/base/jsonio.h"

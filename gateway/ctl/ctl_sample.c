@@ -1,4 +1,5 @@
-/* ctl_sample.c - one line in, one line out, so that a test can keep the program running and ask again. */
+/* ctl_sample.c - one line in, one line out, so that a test can keep the program running and ask
+ * again. */
 #include "gateway/ctl/ctl_sample.h"
 
 #include "gateway/ctl/sample_ops.h"

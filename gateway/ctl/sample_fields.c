@@ -1,4 +1,5 @@
-/* sample_fields.c - one reader for each shape of field; what is not of that shape is refused by the field's name. */
+/* sample_fields.c - one reader for each shape of field; what is not of that shape is refused by the
+ * field's name. */
 #include "gateway/ctl/sample_fields.h"
 
 #include <errno.h>
@@ -75,7 +76,8 @@ bool sample_get_int(const json_t *in, const char *name, int64_t *out, struct eng
     return true;
 }
 
-/* A seed is an integer, or its decimal digits in a string, as many JSON readers lose digits beyond 2^53. */
+/* A seed is an integer, or its decimal digits in a string, as many JSON readers lose digits beyond
+ * 2^53. */
 bool sample_get_seed(const json_t *in, const char *name, int64_t *out, struct engine_error *err)
 {
     const char *s = json_string_value(json_object_get(in, name));
@@ -177,7 +179,8 @@ static bool read_scope(const json_t *in, struct sampler_config *c, struct engine
     return true;
 }
 
-/* The canonical parameters among the fields of `in`, checked against the vocabulary. Release the configuration in any case. */
+/* The canonical parameters among the fields of `in`, checked against the vocabulary. Release the
+ * configuration in any case. */
 bool sample_get_config(const json_t *in, int32_t n_vocab, struct sampler_config *c,
                        struct engine_error *err)
 {

@@ -1,4 +1,5 @@
-/* sample_ops.c - reads the fields of an operation, runs the stage or the whole sampler, writes what is left.
+/* sample_ops.c - reads the fields of an operation, runs the stage or the whole sampler, writes what
+ * is left.
  *
  * Errors travel in an engine_error; an operation that returns NULL without one is out of memory.
  */
@@ -551,7 +552,8 @@ static json_t *summary_of(const struct sampler *s, json_t *draws)
                      "entropy", entropy, "mean_id", mean_id, "draws", draws);
 }
 
-/* The vectors draw with the stream whose seed is the case's number plus one; the number is the end of its id. "draw_seed" overrides it. */
+/* The vectors draw with the stream whose seed is the case's number plus one; the number is the end
+ * of its id. "draw_seed" overrides it. */
 static int64_t draw_seed_of(const json_t *line)
 {
     const char *id = json_string_value(json_object_get(line, "id"));

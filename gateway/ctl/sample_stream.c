@@ -1,4 +1,5 @@
-/* sample_stream.c - the two streams beside the stages: random numbers, and text with stop strings. */
+/* sample_stream.c - the two streams beside the stages: random numbers, and text with stop strings.
+ */
 #include "gateway/ctl/sample_stream.h"
 
 #include "gateway/ctl/sample_fields.h"

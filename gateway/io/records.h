@@ -26,9 +26,8 @@ struct records;
  * that names the file and what to do. */
 bool records_open(struct records **out, const char *path, struct failure *f)
     __attribute__((warn_unused_result));
-void records_close(
-    struct records
-        *r); /* commits what is waiting; before the loops of its callers are freed. NULL allowed */
+void records_close(struct records *r); /* commits what is waiting; before the loops of its callers
+                                          are freed. NULL allowed */
 
 /* Takes the fingerprint over (moved; *fp is zeroed). done(ok) is called exactly once on `loop` when
  * the row is durable or could not be written. `loop` NULL: from the writer's thread. A request id

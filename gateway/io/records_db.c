@@ -258,7 +258,8 @@ static bool check_owner(struct records_db *db, const char *path, long *version, 
         !query_number(db->handle, "PRAGMA application_id", &id)) {
         return fail_from_sqlite(f, path, db->handle);
     }
-    /* The head alone says so mostly: the schema of another program may not even be readable here. */
+    /* The head alone says so mostly: the schema of another program may not even be readable here.
+     */
     if (id != APPLICATION_ID && (id || *version)) {
         return unusable(f, path, "is the database of another program, name another file");
     }

@@ -27,7 +27,8 @@ enum records_db_result records_db_insert(struct records_db *db, const struct fin
                                          struct slice detail);
 enum records_db_result records_db_commit(struct records_db *db);
 void records_db_rollback(struct records_db *db);
-/* Why the last of these three did not work, in the words of records_db_open(); before the rollback. */
+/* Why the last of these three did not work, in the words of records_db_open(); before the rollback.
+ */
 void records_db_why(struct records_db *db, const char *path, struct failure *f);
 /* One small write of our own, committed: whether writing works. */
 enum records_db_result records_db_probe(struct records_db *db);

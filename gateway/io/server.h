@@ -41,8 +41,8 @@ bool server_start(struct server **out, const struct server_options *o, struct fa
 /* Stops accepting, lets requests in flight end for at most grace_ms, then ends the loops and
    joins the threads. */
 void server_stop(struct server *s, unsigned grace_ms);
-/* The first half of it: the threads have ended, but the loops are still there, so that a thread of somebody else that
- * may post to them can be ended before server_stop(). */
+/* The first half of it: the threads have ended, but the loops are still there, so that a thread of
+ * somebody else that may post to them can be ended before server_stop(). */
 void server_halt(struct server *s, unsigned grace_ms);
 /* Actual TCP port, 0: none. */
 unsigned server_port(const struct server *s);

@@ -1,5 +1,6 @@
-/* bench_sampler.c - microseconds of processor time a token of the sampler alone, V = 151,936: the median and the lowest of many steps.
- * Processor time, so that a busy machine does not count what others had; one that shares a core still slows it.
+/* bench_sampler.c - microseconds of processor time a token of the sampler alone, V = 151,936: the
+ * median and the lowest of many steps. Processor time, so that a busy machine does not count what
+ * others had; one that shares a core still slows it.
  *
  * usage: bench_sampler [STEPS]
  */

@@ -1,12 +1,15 @@
-/* isotherm_mock.c - the scripted provider: a strict OpenAI-style chat endpoint on loopback whose temperature ends at 1 and which knows no
- * seed. Tests and the demonstration talk to it; its claims are tests/lib/scripted.json.
+/* isotherm_mock.c - the scripted provider: a strict OpenAI-style chat endpoint on loopback whose
+ * temperature ends at 1 and which knows no seed. Tests and the demonstration talk to it; its claims
+ * are tests/lib/scripted.json.
  *
  *   isotherm-mock [--listen 127.0.0.1:4199]
  *
- * It prints "listening PORT" and then one line for each chat body that it was sent. GET /log gives them as a JSON array, DELETE /log
- * forgets them. An unknown field, a temperature above 1 or a fifth stop string is a 400 in OpenAI's words. The model's name chooses
- * what happens: `story` (and any other) answers; `slow` waits 100 ms before each word; `cut` breaks off after two words; `hang` never
- * answers; `status-NNN` answers that status; `refuse-PARAM` refuses that parameter; `error-in-stream` fails after two words. */
+ * It prints "listening PORT" and then one line for each chat body that it was sent. GET /log gives
+ * them as a JSON array, DELETE /log forgets them. An unknown field, a temperature above 1 or a
+ * fifth stop string is a 400 in OpenAI's words. The model's name chooses what happens: `story` (and
+ * any other) answers; `slow` waits 100 ms before each word; `cut` breaks off after two words;
+ * `hang` never answers; `status-NNN` answers that status; `refuse-PARAM` refuses that parameter;
+ * `error-in-stream` fails after two words. */
 #include "gateway/base/jsonio.h"
 #include "gateway/io/server.h"
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* test_fmath.c - exponential and logarithm: less than 1 ulp from long double, and bits that must never change. */
+/* test_fmath.c - exponential and logarithm: less than 1 ulp from long double, and bits that must
+ * never change. */
 #include "local-engine/fmath.h"
 
 #include <float.h>
@@ -81,7 +82,8 @@ static uint64_t mix(uint64_t h, double x)
     return (h ^ bits) * 1099511628211u;
 }
 
-/* The seeded promise rests on these bits: with another value answers of earlier versions cannot be had again. */
+/* The seeded promise rests on these bits: with another value answers of earlier versions cannot be
+ * had again. */
 static void bits_are_these_on_every_processor(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* A body becomes what was asked, whole: nothing of it vanishes, nothing is invented. Wrong bodies are in the end-to-end table too. */
+/* A body becomes what was asked, whole: nothing of it vanishes, nothing is invented. Wrong bodies
+ * are in the end-to-end table too. */
 #include "gateway/request.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* test_rng.c - against numpy.random.default_rng: values computed by numpy 1.24.2. The steps in between are in tests/vectors/rng.jsonl. */
+/* test_rng.c - against numpy.random.default_rng: values computed by numpy 1.24.2. The steps in
+ * between are in tests/vectors/rng.jsonl. */
 #include "local-engine/rng.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* test_sampler.c - the sampler against a plain version of the rules (full sort, one loop a rule), and its edges. More in tests/vectors. */
+/* test_sampler.c - the sampler against a plain version of the rules (full sort, one loop a rule),
+ * and its edges. More in tests/vectors. */
 #include "local-engine/fmath.h"
 #include "local-engine/sampler.h"
 

@@ -1,4 +1,5 @@
-/* test_sampler_select.c - buckets against a plain sort: random, tied, sorted, huge ranges, and limits that lie exactly on a sum. */
+/* test_sampler_select.c - buckets against a plain sort: random, tied, sorted, huge ranges, and
+ * limits that lie exactly on a sum. */
 #include "local-engine/rng.h"
 #include "local-engine/sampler_select.h"
 

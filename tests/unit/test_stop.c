@@ -1,4 +1,5 @@
-/* test_stop.c - what a split of the bytes must not change, holding back, min_tokens, broken UTF-8. More in tests/vectors/stops.jsonl. */
+/* test_stop.c - what a split of the bytes must not change, holding back, min_tokens, broken UTF-8.
+ * More in tests/vectors/stops.jsonl. */
 #include "local-engine/stop.h"
 #include "local-engine/utf8.h"
 

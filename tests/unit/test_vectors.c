@@ -1,6 +1,8 @@
-/* test_vectors.c - every case of tests/vectors through the operations of `isothermctl sample`, in this process.
+/* test_vectors.c - every case of tests/vectors through the operations of `isothermctl sample`, in
+ * this process.
  *
- * Numbers agree within 1e-12 * max(1, |x|); integers, strings, lists of ids and chunks exactly; of an object the fields that are wanted.
+ * Numbers agree within 1e-12 * max(1, |x|); integers, strings, lists of ids and chunks exactly; of
+ * an object the fields that are wanted.
  */
 #include "gateway/ctl/sample_ops.h"
 
