@@ -49,8 +49,9 @@ struct provider {
         *headers;        /* object of fixed headers, {"anthropic-version":"2023-06-01"}, or NULL */
     const char *key_env; /* usual environment variable of the key, or NULL */
     bool is_local;       /* the built-in engine */
-    const char
-        *stand_in; /* model whose claims stand in for models that no pattern knows, or NULL */
+    /* Model whose claims stand in for models that no pattern knows, or NULL. */
+    const char *stand_in;
+    const char *request_id_header; /* of its answers; NULL: "x-request-id" */
 };
 
 struct catalog;

@@ -299,6 +299,7 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         {"auth_header", &p->auth_header},
         {"key_env", &p->key_env},
         {"stand_in", &p->stand_in},
+        {"request_id_header", &p->request_id_header},
     };
     const char *auth = json_string_value(json_object_get(body, "auth"));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -141,7 +141,7 @@ bool source_check_provider(const struct source_place *at, const json_t *provider
             ok = json_is_true(value) || source_bad(at, key, "must be true or false");
         } else if (IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "text_path",
                              "chat_endpoint", "text_endpoint", "auth", "auth_header", "key_env",
-                             "stand_in")) {
+                             "stand_in", "request_id_header")) {
             ok = check_text(at, key, value);
         } else {
             ok = source_bad(at, key, "is not a field of a provider");

@@ -107,15 +107,11 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error)
 
 void exchange_record_upstream_id(struct exchange *x)
 {
-    static const char *const names[] = {"x-request-id", "request-id", "mistral-correlation-id",
-                                        "apim-request-id"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *id = upstream_header(x->up, names[i]);
-        if (id) {
-            (void)snprintf(x->fp.provider_request_id, sizeof x->fp.provider_request_id, "%s", id);
-            exchange_hide_key(x, x->fp.provider_request_id);
-            return;
-        }
+    const char *header = x->prep.target.provider->request_id_header;
+    const char *id = upstream_header(x->up, header ? header : "x-request-id");
+    if (id) {
+        (void)snprintf(x->fp.provider_request_id, sizeof x->fp.provider_request_id, "%s", id);
+        exchange_hide_key(x, x->fp.provider_request_id);
     }
 }
 

@@ -552,6 +552,7 @@ static void test_shipped(void **state)
                         "2023-06-01");
     assert_int_equal(p->auth, CATALOG_AUTH_HEADER);
     assert_string_equal(p->auth_header, "x-api-key");
+    assert_string_equal(p->request_id_header, "request-id");
     assert_true(snapshot_provider(s, "local")->is_local);
     assert_null(snapshot_provider(s, "local")->base_url);
     assert_null(snapshot_provider(s, "scripted")->key_env);
