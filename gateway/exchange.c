@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <strings.h>
 
 enum next { NEXT, WAIT, END };
 enum step {
@@ -272,12 +272,35 @@ static void on_engine_end(const struct failure *f, void *ud)
     leave_call(x);
 }
 
+static void free_decoder(struct exchange *x)
+{
+    if (x->dec) {
+        x->backend->decoder_free(x->dec);
+        x->dec = NULL;
+    }
+}
+
+/* A provider that was asked for a stream may still answer with one JSON body: an error, or all of
+ * it. */
+static void expect_whole(struct exchange *x)
+{
+    const char *type = upstream_header(x->up, "content-type");
+    if (x->prep.request.stream && type && strncasecmp(type, "application/json", 16) == 0) {
+        struct decoder *whole = x->backend->decoder_new(false, x->kind == REQUEST_CHAT);
+        if (whole) {
+            free_decoder(x);
+            x->dec = whole;
+        }
+    }
+}
+
 static void on_head(int status, void *ud)
 {
     struct exchange *x = ud;
     x->upstream_status = status;
     exchange_record_upstream_id(x);
     if (x->prep.request.stream && status < 300) {
+        expect_whole(x);
         upstream_touch(x->up); /* from here on silence is that of content: a ping ends none */
     }
 }
@@ -367,14 +390,6 @@ static void on_upstream_end(const struct failure *f, void *ud)
     }
     exchange_record_attempt(x, x->upstream_status, x->fail.status ? x->fail.code : NULL);
     leave_call(x);
-}
-
-static void free_decoder(struct exchange *x)
-{
-    if (x->dec) {
-        x->backend->decoder_free(x->dec);
-        x->dec = NULL;
-    }
 }
 
 static bool start_answer(struct exchange *x)
