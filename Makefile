@@ -135,7 +135,7 @@ tests-built: built $(unit_tests)
 REQUIRE_SDK ?=
 build/node/installed: tests/e2e/package.json
 	@mkdir -p build/node && cp $< build/node/ && cd build/node && rm -f why-not && \
-	  if npm install --loglevel=error --fetch-retries=1 --fetch-retry-mintimeout=1000 --no-audit --no-fund --no-package-lock >npm.log 2>&1; then touch installed; \
+	  if npm install --loglevel=error --fetch-retries=$(if $(REQUIRE_SDK),5,1) --fetch-retry-mintimeout=1000 --no-audit --no-fund --no-package-lock >npm.log 2>&1; then touch installed; \
 	  elif [ -n "$(REQUIRE_SDK)" ]; then cat npm.log; exit 1; \
 	  else grep -m 1 -E 'npm ERR! (code|errno)|error' npm.log >why-not || echo "npm install failed" >why-not; fi
 
