@@ -326,7 +326,7 @@ static void plan_conflicts(struct planning *pl, enum param p)
             settle(pl, p, q);
         }
     }
-    /* What is said about tools means nothing without them, and is refused (OpenAI, Anthropic). */
+    /* What is said about tools means nothing without them: a rule of the schema. */
     bool is_about_tools = p == PARAM_TOOL_CHOICE || p == PARAM_PARALLEL_TOOL_CALLS;
     if (is_about_tools && sampling_has(&pl->out->send, p) &&
         !sampling_has(&pl->out->send, PARAM_TOOLS)) {

@@ -417,7 +417,8 @@ For chat it uses a plain template: the last user message is continued.
 ## Training
 {f['steps']:,} steps of {TOKENS_PER_STEP:,} tokens ({f['train_tokens']:,} tokens in all), seed {f['seed']}, in float32 on the processor. Muon for
 the hidden matrices (rate {LR_MUON}, momentum 0.95, weight decay {WEIGHT_DECAY}), AdamW for the rest (rate {LR_ADAM}, betas 0.9 and 0.95, no decay); {WARMUP_STEPS}
-steps of warm-up, constant, then linear to 0 over the last {DECAY_SHARE:.0%}; sequences of 256 tokens, 512 while the rate falls. One to two hours on two cores.
+steps of warm-up, constant, then linear to 0 over the last {DECAY_SHARE:.0%}; sequences of 256 tokens, 512 while the rate falls. The run that made these weights took two hours
+on one to two cores shared with other work.
 
     apt-get install python3-torch libopenblas0-pthread
     python3 local-engine/train_default_model.py tokenizer --data DATA --out local-engine/default-model
