@@ -80,7 +80,7 @@ $(B)/obj/gateway/%.o $(B)/obj/tests/%.o: include_flags := $(include_gateway)
 $(B)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(include_flags) $(arch_flags) -MMD -MP -c $< -o $@
-$(B)/obj/catalog/db.o: catalog/schema.sql
+$(B)/obj/catalog/db.o: catalog/schema.sql $(wildcard catalog/migrations/*.sql)
 
 $(B)/libcatalog.a: $(call obj,$(catalog_src))
 $(B)/libengine.a: $(call obj,$(engine_src))

@@ -1,6 +1,7 @@
 /* build.c - sources to a new version, in one transaction. Sources are read and checked whole before
  * the database is touched. */
 #include "source.h"
+#include "versions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,7 +198,8 @@ static bool put_version(struct db *db, const struct build *b, struct catalog_ver
 static bool fill_version(struct catalog_version *v, const struct build *b, const char *author,
                          const char *reason, const char *created, struct catalog_error *err)
 {
-    struct catalog_version made = {.number = v->number + 1, .parent = v->number};
+    struct catalog_version made = {
+        .number = v->number + 1, .parent = v->number, .base = v->number + 1};
     made.n_claims = (int64_t)b->n_claims;
     memcpy(made.hash, b->hash, sizeof made.hash);
     if ((size_t)snprintf(made.created, sizeof made.created, "%s", created) >= sizeof made.created ||
@@ -212,8 +214,8 @@ static bool fill_version(struct catalog_version *v, const struct build *b, const
 }
 
 bool catalog_build(const char *path, const char *const *sources, size_t n_sources,
-                   const char *author, const char *reason, const char *created,
-                   struct catalog_version *out, struct catalog_error *err)
+                   const struct version_stamp *stamp, struct catalog_version *out,
+                   struct catalog_error *err)
 {
     struct build b = {0};
     struct catalog_version v;
@@ -222,7 +224,8 @@ bool catalog_build(const char *path, const char *const *sources, size_t n_source
     bool is_readable = load_sources(&b, sources, n_sources, err);
     bool ok = is_readable && db_create(&db, path, err) && newest(db, &v, err);
     if (ok && strcmp(v.hash, b.hash) != 0) {
-        ok = fill_version(&v, &b, author, reason, created, err) && put_version(db, &b, &v, err);
+        ok = fill_version(&v, &b, stamp->author, stamp->reason, stamp->created, err) &&
+             put_version(db, &b, &v, err);
     }
     db_close(db);
     build_release(&b);

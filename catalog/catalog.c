@@ -93,3 +93,8 @@ bool catalog_versions(struct catalog *c, catalog_version_fn *fn, void *ud,
     (void)pthread_mutex_unlock(&c->lock);
     return ok;
 }
+
+const char *version_kind_name(enum version_kind k)
+{
+    return k == VERSION_LOCAL ? "local" : "shipped";
+}

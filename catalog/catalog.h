@@ -139,22 +139,36 @@ typedef bool catalog_claim_fn(const struct claim *c, void *ud); /* false: stop *
 void snapshot_each(const struct snapshot *s, const char *provider, const char *model,
                    const char *param, catalog_claim_fn *fn, void *ud);
 
+enum version_kind {
+    VERSION_SHIPPED, /* exactly what sources held */
+    VERSION_LOCAL    /* a shipped version and what was set on this machine */
+};
+const char *version_kind_name(enum version_kind k); /* "shipped" */
 struct catalog_version {
-    int64_t number, parent;
+    int64_t number, parent; /* parent 0: the first */
+    int64_t base;           /* the shipped version that it rests on; itself where it is one */
+    enum version_kind kind;
     char hash[65], created[32], author[64], reason[256];
-    int64_t n_claims;
+    int64_t n_claims, n_conflicts; /* merge conflicts that came with it, see versions.h */
 };
 typedef bool catalog_version_fn(const struct catalog_version *v, void *ud);
 CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn *fn, void *ud,
                                           struct catalog_error *err);
 
-/* ---- building: sources (providers/NAME.json) -> a new version in the database at `path`, created
- * when it is not there. The version holds these sources and nothing else. Building the same sources
- * again adds no version: the content hash decides. All or nothing: on failure the database is as it
- * was. `created` is an ISO time given by the caller. */
-CATALOG_WARN_UNUSED bool catalog_build(const char *path, const char *const *sources,
-                                       size_t n_sources, const char *author, const char *reason,
-                                       const char *created, struct catalog_version *out,
-                                       struct catalog_error *err);
+/* The newest version that was there on `day` ("YYYY-MM-DD", or a longer ISO time): what was
+ * believed then. CATALOG_NOT_FOUND: none is so old. */
+CATALOG_WARN_UNUSED bool catalog_version_at(struct catalog *c, const char *day, int64_t *out,
+                                            struct catalog_error *err);
+/* Claims of one version without loading all of it: a few milliseconds. `claim` lives until the
+ * callback returns. Filters as with snapshot_each; version 0 is the newest. */
+CATALOG_WARN_UNUSED bool catalog_claims(struct catalog *c, int64_t version, const char *provider,
+                                        const char *model, const char *param, catalog_claim_fn *fn,
+                                        void *ud, struct catalog_error *err);
+/* Whether a claim is about that day: not ended and not yet to come. Partial dates hold to the end
+ * of what they name. */
+bool claim_holds_on(const struct claim *c, const char *day);
+
+/* The number of the newest version; cheap, for whoever watches. */
+CATALOG_WARN_UNUSED bool catalog_newest(struct catalog *c, int64_t *out, struct catalog_error *err);
 
 #endif

@@ -21,6 +21,11 @@ enum claim_support {
  * planning. */
 enum claim_variant { CLAIM_CURRENT, CLAIM_CONDITIONAL, CLAIM_HISTORY, CLAIM_DISPUTED };
 
+/* What probes and live traffic have said about a claim (evidence.h). It is no part of the claim: it
+ * may change while the version stays. Contradicted stays so until a probe finds that the claim
+ * holds, or another claim takes its place. */
+enum claim_verdict { CLAIM_UNVERIFIED, CLAIM_CONFIRMED, CLAIM_CONTRADICTED };
+
 /* `when`: the claim holds only while another parameter of the request has (or has not) one of these
  * values. An absent parameter counts as having the value "absent". */
 struct claim_condition {
@@ -53,13 +58,20 @@ struct claim {
     bool no_blank;              /* list items of white space only are refused */
     const json_t *conflicts; /* array of canonical names that may not travel together with this one,
                                 or NULL */
+    const json_t *conflicts_text; /* array of the source's own words where they are no names, or
+                                     NULL; for people */
+    const json_t *adds;  /* object, wire path -> value: what must travel with this one where it asks
+                            for something ({"do_sample": true}), or NULL */
     const json_t *needs; /* array of canonical names without which this one is refused, or NULL */
     struct claim_condition when; /* when.param NULL: always */
     const char *when_text;       /* the source's own words for `when`, or NULL */
     bool is_derived; /* follows from another claim or from a note: not a row of the source's own */
+    bool is_local;   /* an override made on this machine: beats what was shipped */
     enum claim_variant variant;
     const char *valid_from, *valid_to; /* ISO dates or NULL */
     const char *source, *as_of, *confidence, *note;
+    enum claim_verdict verdict;
+    const char *verdict_on; /* ISO time of the evidence behind the verdict, or NULL */
 };
 
 #endif

@@ -10,20 +10,17 @@
  * immutable, which sees one state only: db_is_fixed() tells the caller to open again where a newer
  * state is wanted.
  */
-#include "db.h"
-#include "catalog_sha256.h"
+#include "db_inside.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DB_SCHEMA_VERSION 1
+#define DB_SCHEMA_VERSION 2
 #define DB_BUSY_MS        5000 /* a build of another process takes well under a second */
-#define DB_PATH_MAX       4096
 
 /* schema.sql, found from the project's root, where everything is compiled. */
 __asm__(".section .rodata\n"
@@ -39,33 +36,10 @@ extern const char catalog_db_schema[];
 #define DB_COLUMN_C(name, kind) ", c.\"" #name "\""
 #define DB_PLACE(name, kind)    ", ?"
 
-enum statement {
-    SQL_BEGIN,
-    SQL_BEGIN_WRITE,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
-    SQL_QUICK_CHECK,
-    SQL_USER_VERSION,
-    SQL_N_TABLES,
-    SQL_VERSION,
-    SQL_NEWEST,
-    SQL_VERSIONS,
-    SQL_CLAIMS,
-    SQL_PROVIDERS,
-    SQL_HASHES,
-    SQL_PUT_CLAIM,
-    SQL_FIND_CLAIM,
-    SQL_PUT_PROVIDER,
-    SQL_FIND_PROVIDER,
-    SQL_PUT_VERSION,
-    SQL_ADD_CLAIM,
-    SQL_ADD_PROVIDER,
-    SQL_COUNT
-};
-
 #define VERSION_ROW                                                                                \
     "SELECT number, coalesce(parent, 0), hash, created, author, reason, "                          \
-    "(SELECT count(*) FROM version_claim WHERE version = number) FROM version "
+    "(SELECT count(*) FROM version_claim WHERE version = number), coalesce(base, number), kind, "  \
+    "(SELECT count(*) FROM merge_conflict m WHERE m.version = number) FROM version "
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN",
@@ -92,23 +66,17 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_FIND_CLAIM] = "SELECT id FROM claim WHERE hash = ?",
     [SQL_PUT_PROVIDER] = "INSERT INTO provider (hash, provider, body) VALUES (?, ?, ?)",
     [SQL_FIND_PROVIDER] = "SELECT id FROM provider WHERE hash = ?",
-    [SQL_PUT_VERSION] = "INSERT INTO version (number, parent, hash, created, author, reason) "
-                        "VALUES (?, nullif(?, 0), ?, ?, ?, ?)",
+    [SQL_PUT_VERSION] =
+        "INSERT INTO version (number, parent, hash, created, author, reason, kind, base) "
+        "VALUES (?1, nullif(?2, 0), ?3, ?4, ?5, ?6, ?7, nullif(?8, ?1))",
     [SQL_ADD_CLAIM] = "INSERT INTO version_claim (version, position, claim) VALUES (?, ?, ?)",
     [SQL_ADD_PROVIDER] = "INSERT INTO version_provider (version, position, provider) "
                          "VALUES (?, ?, ?)",
 };
 
-struct db {
-    sqlite3 *handle;
-    bool is_fixed;
-    char path[DB_PATH_MAX];        /* for error texts */
-    sqlite3_stmt *kept[SQL_COUNT]; /* prepared at first use; one thread at a time uses a db */
-};
-
 /* ---- statements */
 
-static bool fail_sql(struct db *db, int rc, struct catalog_error *err)
+bool db_fail_sql(struct db *db, int rc, struct catalog_error *err)
 {
     if (rc == SQLITE_NOMEM) {
         return catalog_fail(err, CATALOG_NOMEM, "out of memory");
@@ -131,47 +99,44 @@ static bool fail_sql(struct db *db, int rc, struct catalog_error *err)
                         db->path, what);
 }
 
-/* The statement, ready to be bound; NULL: err is set. Reset it when it has been stepped. */
-static sqlite3_stmt *use(struct db *db, enum statement which, struct catalog_error *err)
+sqlite3_stmt *db_use(struct db *db, enum statement which, struct catalog_error *err)
 {
     if (!db->kept[which]) {
         int rc = sqlite3_prepare_v2(db->handle, statements[which], -1, &db->kept[which], NULL);
         if (rc != SQLITE_OK) {
-            (void)fail_sql(db, rc, err);
+            (void)db_fail_sql(db, rc, err);
             return NULL;
         }
     }
     return db->kept[which];
 }
 
-/* Steps to a row (*has_row) or the end. */
-static bool step(struct db *db, sqlite3_stmt *s, bool *has_row, struct catalog_error *err)
+bool db_step(struct db *db, sqlite3_stmt *s, bool *has_row, struct catalog_error *err)
 {
     int rc = sqlite3_step(s);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-        return fail_sql(db, sqlite3_extended_errcode(db->handle) & 0xff, err);
+        return db_fail_sql(db, sqlite3_extended_errcode(db->handle) & 0xff, err);
     }
     *has_row = rc == SQLITE_ROW;
     return true;
 }
 
-/* Runs a statement that gives no row; NULL (from use) has failed already. */
-static bool run(struct db *db, sqlite3_stmt *s, struct catalog_error *err)
+bool db_run(struct db *db, sqlite3_stmt *s, struct catalog_error *err)
 {
     bool has_row = false;
     if (!s) {
         return false;
     }
-    bool ok = step(db, s, &has_row, err);
+    bool ok = db_step(db, s, &has_row, err);
     (void)sqlite3_reset(s); /* repeats the error of the step */
     return ok;
 }
 
 static bool read_int(struct db *db, enum statement which, int64_t *out, struct catalog_error *err)
 {
-    sqlite3_stmt *s = use(db, which, err);
+    sqlite3_stmt *s = db_use(db, which, err);
     bool has_row = false;
-    if (!s || !step(db, s, &has_row, err)) {
+    if (!s || !db_step(db, s, &has_row, err)) {
         (void)sqlite3_reset(s);
         return false;
     }
@@ -180,20 +145,18 @@ static bool read_int(struct db *db, enum statement which, int64_t *out, struct c
     return true;
 }
 
-/* A bind fails only for want of memory; the step would then see NULL and break a constraint, so it
- * is checked. */
-static bool bound(struct db *db, int rc, struct catalog_error *err)
+bool db_bound(struct db *db, int rc, struct catalog_error *err)
 {
-    return rc == SQLITE_OK || fail_sql(db, rc, err);
+    return rc == SQLITE_OK || db_fail_sql(db, rc, err);
 }
 
 /* ---- opening */
 
 static bool check_whole(struct db *db, struct catalog_error *err)
 {
-    sqlite3_stmt *s = use(db, SQL_QUICK_CHECK, err);
+    sqlite3_stmt *s = db_use(db, SQL_QUICK_CHECK, err);
     bool has_row = false;
-    if (!s || !step(db, s, &has_row, err)) {
+    if (!s || !db_step(db, s, &has_row, err)) {
         (void)sqlite3_reset(s);
         return false;
     }
@@ -239,7 +202,7 @@ static bool open_handle(struct db *db, const char *name, int flags, struct catal
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(db->handle, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
     }
-    return rc == SQLITE_OK || fail_sql(db, rc, err);
+    return rc == SQLITE_OK || db_fail_sql(db, rc, err);
 }
 
 static bool db_new(struct db **out, const char *path, struct catalog_error *err)
@@ -345,7 +308,7 @@ static bool look_into(struct db *db, bool *is_new, struct catalog_error *err)
 static bool execute(struct db *db, const char *sql, struct catalog_error *err)
 {
     int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK || fail_sql(db, rc, err);
+    return rc == SQLITE_OK || db_fail_sql(db, rc, err);
 }
 
 bool db_create(struct db **out, const char *path, struct catalog_error *err)
@@ -359,7 +322,7 @@ bool db_create(struct db **out, const char *path, struct catalog_error *err)
      * file of another kind is not touched; the second look is under the lock. */
     if (!open_handle(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err) ||
         !look_into(db, &is_new, err) || !execute(db, "PRAGMA journal_mode = WAL", err) ||
-        !run(db, use(db, SQL_BEGIN_WRITE, err), err) || !look_into(db, &is_new, err) ||
+        !db_run(db, db_use(db, SQL_BEGIN_WRITE, err), err) || !look_into(db, &is_new, err) ||
         (is_new && !execute(db, catalog_db_schema, err))) {
         db_close(db);
         return false;
@@ -383,250 +346,20 @@ void db_close(struct db *db)
 
 bool db_begin(struct db *db, struct catalog_error *err)
 {
-    return run(db, use(db, SQL_BEGIN, err), err);
+    return db_run(db, db_use(db, SQL_BEGIN, err), err);
 }
 
 void db_end(struct db *db)
 {
-    (void)run(db, use(db, SQL_ROLLBACK, NULL), NULL); /* nothing was written */
+    (void)db_run(db, db_use(db, SQL_ROLLBACK, NULL), NULL); /* nothing was written */
 }
 
 bool db_commit(struct db *db, struct catalog_error *err)
 {
-    if (!run(db, use(db, SQL_COMMIT, err), err)) {
+    if (!db_run(db, db_use(db, SQL_COMMIT, err), err)) {
         return false;
     }
     /* One file again where no reader holds the log; a reader that does is no fault. */
     (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return true;
-}
-
-/* ---- reading */
-
-static bool column_text(sqlite3_stmt *s, int column, char *out, size_t cap)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    return text && (size_t)snprintf(out, cap, "%s", text) < cap;
-}
-
-static bool read_version(struct db *db, sqlite3_stmt *s, struct catalog_version *out,
-                         struct catalog_error *err)
-{
-    struct catalog_version v = {.number = sqlite3_column_int64(s, 0),
-                                .parent = sqlite3_column_int64(s, 1),
-                                .n_claims = sqlite3_column_int64(s, 6)};
-    if (!column_text(s, 2, v.hash, sizeof v.hash) ||
-        !column_text(s, 3, v.created, sizeof v.created) ||
-        !column_text(s, 4, v.author, sizeof v.author) ||
-        !column_text(s, 5, v.reason, sizeof v.reason)) {
-        return catalog_fail(err, CATALOG_BAD_DB, "catalog '%s': version %lld cannot be read",
-                            db->path, (long long)v.number);
-    }
-    *out = v;
-    return true;
-}
-
-bool db_version(struct db *db, int64_t number, struct catalog_version *out,
-                struct catalog_error *err)
-{
-    sqlite3_stmt *s = use(db, number ? SQL_VERSION : SQL_NEWEST, err);
-    bool has_row = false;
-    bool ok = s && (!number || bound(db, sqlite3_bind_int64(s, 1, number), err)) &&
-              step(db, s, &has_row, err);
-    if (ok && !has_row) {
-        ok = number ? catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version %lld",
-                                   db->path, (long long)number)
-                    : catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version", db->path);
-    }
-    ok = ok && read_version(db, s, out, err);
-    (void)sqlite3_reset(s);
-    return ok;
-}
-
-bool db_versions(struct db *db, catalog_version_fn *fn, void *ud, struct catalog_error *err)
-{
-    sqlite3_stmt *s = use(db, SQL_VERSIONS, err);
-    bool has_row = false;
-    bool ok = s != NULL;
-    bool goes_on = true;
-    while (ok && goes_on && (ok = step(db, s, &has_row, err)) && has_row) {
-        struct catalog_version v;
-        ok = read_version(db, s, &v, err);
-        goes_on = ok && fn(&v, ud);
-    }
-    (void)sqlite3_reset(s);
-    return ok;
-}
-
-static struct db_cell read_cell(sqlite3_stmt *s, int column)
-{
-    switch (sqlite3_column_type(s, column)) {
-    case SQLITE_INTEGER:
-        return (struct db_cell){.type = DB_INT, .i = sqlite3_column_int64(s, column)};
-    case SQLITE_FLOAT:
-        return (struct db_cell){.type = DB_REAL, .d = sqlite3_column_double(s, column)};
-    case SQLITE_TEXT:
-        return (struct db_cell){.type = DB_TEXT, .s = (const char *)sqlite3_column_text(s, column)};
-    default:
-        return (struct db_cell){.type = DB_NULL};
-    }
-}
-
-static bool read_rows(struct db *db, enum statement which, int64_t version, db_row_fn *fn, void *ud,
-                      struct catalog_error *err)
-{
-    struct db_cell cells[COLUMN_COUNT];
-    sqlite3_stmt *s = use(db, which, err);
-    bool has_row = false;
-    bool ok = s && bound(db, sqlite3_bind_int64(s, 1, version), err);
-    while (ok && (ok = step(db, s, &has_row, err)) && has_row) {
-        int n = sqlite3_column_count(s) - 1;
-        for (int i = 0; i < n; i++) {
-            cells[i] = read_cell(s, i + 1);
-            if (cells[i].type == DB_TEXT && !cells[i].s) {
-                ok = catalog_fail(err, CATALOG_NOMEM, "out of memory");
-            }
-        }
-        ok = ok && fn(sqlite3_column_int64(s, 0), cells, ud);
-    }
-    (void)sqlite3_reset(s);
-    return ok;
-}
-
-bool db_claims(struct db *db, int64_t version, db_row_fn *fn, void *ud, struct catalog_error *err)
-{
-    return read_rows(db, SQL_CLAIMS, version, fn, ud, err);
-}
-
-bool db_providers(struct db *db, int64_t version, db_row_fn *fn, void *ud,
-                  struct catalog_error *err)
-{
-    return read_rows(db, SQL_PROVIDERS, version, fn, ud, err);
-}
-
-bool db_content_hash(struct db *db, int64_t version, char hex[65], struct catalog_error *err)
-{
-    struct catalog_sha256 h;
-    unsigned char digest[SHA256_LEN];
-    sqlite3_stmt *s = use(db, SQL_HASHES, err);
-    bool has_row = false;
-    bool ok = s && bound(db, sqlite3_bind_int64(s, 1, version), err);
-    catalog_sha256_init(&h);
-    while (ok && (ok = step(db, s, &has_row, err)) && has_row) {
-        const void *blob = sqlite3_column_blob(s, 0);
-        ok = blob != NULL || catalog_fail(err, CATALOG_NOMEM, "out of memory");
-        if (ok) {
-            catalog_sha256_add(&h, blob, (size_t)sqlite3_column_bytes(s, 0));
-        }
-    }
-    (void)sqlite3_reset(s);
-    catalog_sha256_end(&h, digest);
-    if (ok) {
-        catalog_sha256_hex(digest, hex);
-    }
-    return ok;
-}
-
-/* ---- writing */
-
-static bool bind_cell(struct db *db, sqlite3_stmt *s, int place, struct db_cell c,
-                      struct catalog_error *err)
-{
-    switch (c.type) {
-    case DB_INT:
-        return bound(db, sqlite3_bind_int64(s, place, c.i), err);
-    case DB_REAL:
-        return bound(db, sqlite3_bind_double(s, place, c.d), err);
-    case DB_TEXT:
-        return bound(db, sqlite3_bind_text(s, place, c.s, -1, SQLITE_STATIC), err);
-    case DB_NULL:
-        break;
-    }
-    return bound(db, sqlite3_bind_null(s, place), err);
-}
-
-/* The id of the row with that hash; *id 0: there is none. */
-static bool find_hash(struct db *db, enum statement which, const unsigned char *hash, int64_t *id,
-                      struct catalog_error *err)
-{
-    sqlite3_stmt *s = use(db, which, err);
-    bool has_row = false;
-    *id = 0;
-    bool ok = s && bound(db, sqlite3_bind_blob(s, 1, hash, SHA256_LEN, SQLITE_STATIC), err) &&
-              step(db, s, &has_row, err);
-    if (ok) {
-        *id = has_row ? sqlite3_column_int64(s, 0) : 0;
-    }
-    (void)sqlite3_reset(s);
-    return ok;
-}
-
-bool db_put_claim(struct db *db, const unsigned char *hash, const struct db_cell *cells,
-                  int64_t *id, struct catalog_error *err)
-{
-    if (!find_hash(db, SQL_FIND_CLAIM, hash, id, err) || *id != 0) {
-        return *id != 0;
-    }
-    sqlite3_stmt *s = use(db, SQL_PUT_CLAIM, err);
-    if (!s || !bound(db, sqlite3_bind_blob(s, 1, hash, SHA256_LEN, SQLITE_STATIC), err)) {
-        return false;
-    }
-    for (int i = 0; i < COLUMN_COUNT; i++) {
-        if (!bind_cell(db, s, i + 2, cells[i], err)) {
-            return false;
-        }
-    }
-    if (!run(db, s, err)) {
-        return false;
-    }
-    *id = sqlite3_last_insert_rowid(db->handle);
-    return true;
-}
-
-bool db_put_provider(struct db *db, const unsigned char *hash, const char *provider,
-                     const char *body, int64_t *id, struct catalog_error *err)
-{
-    if (!find_hash(db, SQL_FIND_PROVIDER, hash, id, err) || *id != 0) {
-        return *id != 0;
-    }
-    sqlite3_stmt *s = use(db, SQL_PUT_PROVIDER, err);
-    bool ok = s && bound(db, sqlite3_bind_blob(s, 1, hash, SHA256_LEN, SQLITE_STATIC), err) &&
-              bound(db, sqlite3_bind_text(s, 2, provider, -1, SQLITE_STATIC), err) &&
-              bound(db, sqlite3_bind_text(s, 3, body, -1, SQLITE_STATIC), err) && run(db, s, err);
-    if (ok) {
-        *id = sqlite3_last_insert_rowid(db->handle);
-    }
-    return ok;
-}
-
-bool db_put_version(struct db *db, const struct catalog_version *v, struct catalog_error *err)
-{
-    sqlite3_stmt *s = use(db, SQL_PUT_VERSION, err);
-    return s && bound(db, sqlite3_bind_int64(s, 1, v->number), err) &&
-           bound(db, sqlite3_bind_int64(s, 2, v->parent), err) &&
-           bound(db, sqlite3_bind_text(s, 3, v->hash, -1, SQLITE_STATIC), err) &&
-           bound(db, sqlite3_bind_text(s, 4, v->created, -1, SQLITE_STATIC), err) &&
-           bound(db, sqlite3_bind_text(s, 5, v->author, -1, SQLITE_STATIC), err) &&
-           bound(db, sqlite3_bind_text(s, 6, v->reason, -1, SQLITE_STATIC), err) && run(db, s, err);
-}
-
-static bool add_member(struct db *db, enum statement which, int64_t version, int64_t position,
-                       int64_t id, struct catalog_error *err)
-{
-    sqlite3_stmt *s = use(db, which, err);
-    return s && bound(db, sqlite3_bind_int64(s, 1, version), err) &&
-           bound(db, sqlite3_bind_int64(s, 2, position), err) &&
-           bound(db, sqlite3_bind_int64(s, 3, id), err) && run(db, s, err);
-}
-
-bool db_add_claim(struct db *db, int64_t version, int64_t position, int64_t id,
-                  struct catalog_error *err)
-{
-    return add_member(db, SQL_ADD_CLAIM, version, position, id, err);
-}
-
-bool db_add_provider(struct db *db, int64_t version, int64_t position, int64_t id,
-                     struct catalog_error *err)
-{
-    return add_member(db, SQL_ADD_PROVIDER, version, position, id, err);
 }

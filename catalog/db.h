@@ -31,11 +31,14 @@
     X(len_max, COUNT)                                                                              \
     X(no_blank, BOOL)                                                                              \
     X(conflicts, LIST)                                                                             \
+    X(conflicts_text, LIST)                                                                        \
     X(needs, LIST)                                                                                 \
+    X(adds, OBJECT)                                                                                \
     X(when, OBJECT)                                                                                \
     X(when_text, TEXT)                                                                             \
     X(variant, TEXT)                                                                               \
     X(derived, BOOL)                                                                               \
+    X(local, BOOL)                                                                                 \
     X(valid_from, TEXT)                                                                            \
     X(valid_to, TEXT)                                                                              \
     X(source, TEXT)                                                                                \

@@ -1,4 +1,4 @@
--- schema.sql - the catalog database, schema version 1.
+-- schema.sql - the catalog database, schema version 2.
 --
 -- A version is a set of claims and providers; both are immutable and shared between versions, so that what changed between two
 -- versions is a difference of sets and a record that names a version can be read for ever. Columns of `claim` are named like the
@@ -10,7 +10,9 @@ CREATE TABLE version (
     hash    TEXT NOT NULL CHECK (length(hash) = 64),
     created TEXT NOT NULL,
     author  TEXT NOT NULL,
-    reason  TEXT NOT NULL
+    reason  TEXT NOT NULL,
+    kind    TEXT NOT NULL DEFAULT 'shipped' CHECK (kind IN ('shipped', 'local')),
+    base    INTEGER REFERENCES version (number) -- the shipped version below a local one; NULL: itself
 ) STRICT;
 
 CREATE TABLE provider (
@@ -52,7 +54,10 @@ CREATE TABLE claim (
     "source"       TEXT NOT NULL,
     "as_of"        TEXT NOT NULL,
     "confidence"   TEXT NOT NULL CHECK ("confidence" IN ('high', 'medium', 'low')),
-    "note"         TEXT
+    "note"         TEXT,
+    "conflicts_text" TEXT CHECK ("conflicts_text" IS NULL OR json_valid("conflicts_text")),
+    "adds"         TEXT CHECK ("adds" IS NULL OR json_valid("adds")),
+    "local"        INTEGER
 ) STRICT;
 CREATE INDEX claim_by_param ON claim ("provider", "param");
 
@@ -70,6 +75,31 @@ CREATE TABLE version_claim (
     PRIMARY KEY (version, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Both sides of an upgrade changed one claim: the local one holds, all three are kept. NULL: not there on that side.
+CREATE TABLE merge_conflict (
+    version INTEGER NOT NULL REFERENCES version (number),
+    base    INTEGER REFERENCES claim (id),
+    shipped INTEGER REFERENCES claim (id),
+    local   INTEGER REFERENCES claim (id)
+) STRICT;
+CREATE INDEX merge_conflict_by_version ON merge_conflict (version);
+
+-- What probes and traffic said: one row for each claim, verdict, origin, model, status and day.
+CREATE TABLE evidence (
+    id      INTEGER PRIMARY KEY,
+    claim   INTEGER NOT NULL REFERENCES claim (id),
+    verdict TEXT NOT NULL CHECK (verdict IN ('confirmed', 'contradicted')),
+    origin  TEXT NOT NULL CHECK (origin IN ('traffic', 'probe')),
+    model   TEXT NOT NULL,
+    status  INTEGER NOT NULL,
+    day     TEXT NOT NULL,
+    seen    TEXT NOT NULL,
+    n       INTEGER NOT NULL,
+    value   TEXT NOT NULL,
+    excerpt TEXT NOT NULL,
+    UNIQUE (claim, verdict, origin, model, status, day)
+) STRICT;
+
 CREATE TRIGGER claim_stays BEFORE UPDATE ON claim BEGIN SELECT raise(ABORT, 'claims are immutable'); END;
 CREATE TRIGGER claim_lasts BEFORE DELETE ON claim BEGIN SELECT raise(ABORT, 'claims are immutable'); END;
 CREATE TRIGGER provider_stays BEFORE UPDATE ON provider BEGIN SELECT raise(ABORT, 'providers are immutable'); END;
@@ -77,4 +107,4 @@ CREATE TRIGGER provider_lasts BEFORE DELETE ON provider BEGIN SELECT raise(ABORT
 CREATE TRIGGER version_stays BEFORE UPDATE ON version BEGIN SELECT raise(ABORT, 'versions are immutable'); END;
 CREATE TRIGGER version_lasts BEFORE DELETE ON version BEGIN SELECT raise(ABORT, 'versions are immutable'); END;
 
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

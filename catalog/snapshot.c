@@ -212,6 +212,7 @@ static void take_numbers(const struct db_cell *cells, struct claim *c)
     c->len_max = cells[COLUMN_len_max].i;
     c->no_blank = cells[COLUMN_no_blank].i != 0;
     c->is_derived = cells[COLUMN_derived].i != 0;
+    c->is_local = cells[COLUMN_local].i != 0;
 }
 
 static bool take_lists(struct load *l, const struct db_cell *cells, struct claim *c)
@@ -219,7 +220,9 @@ static bool take_lists(struct load *l, const struct db_cell *cells, struct claim
     const json_t *fallback, *when;
     if (!take_json(l, c->id, cells[COLUMN_values], &c->values) ||
         !take_json(l, c->id, cells[COLUMN_conflicts], &c->conflicts) ||
+        !take_json(l, c->id, cells[COLUMN_conflicts_text], &c->conflicts_text) ||
         !take_json(l, c->id, cells[COLUMN_needs], &c->needs) ||
+        !take_json(l, c->id, cells[COLUMN_adds], &c->adds) ||
         !take_json(l, c->id, cells[COLUMN_default], &fallback) ||
         !take_json(l, c->id, cells[COLUMN_when], &when)) {
         return false;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "catalog/catalog.h"
+#include "catalog/versions.h"
 
 #define DAY     "2026-11-30"
 #define CREATED "2026-11-30T12:00:00Z"
@@ -53,7 +53,8 @@ static bool build_text(const char *text, struct catalog_version *v, struct catal
 {
     const char *one = source_path;
     write_file(source_path, text, strlen(text));
-    return catalog_build(db_path, &one, 1, "me", "because", CREATED, v, err);
+    return catalog_build(db_path, &one, 1, &(struct version_stamp){"me", "because", CREATED}, v,
+                         err);
 }
 
 static void must_build(const char *text, struct catalog_version *v)
@@ -305,14 +306,17 @@ static void test_wrong_source_sets(void **state)
     const char *paths[2] = {source_path, other_path};
     const char *text = "{" PROVIDER ",\"claims\":[]}";
     write_file(source_path, text, strlen(text));
-    assert_false(catalog_build(db_path, paths, 2, "a", "r", CREATED, &v, &err));
+    assert_false(
+        catalog_build(db_path, paths, 2, &(struct version_stamp){"a", "r", CREATED}, &v, &err));
     assert_int_equal(err.code, CATALOG_IO);
     write_file(other_path, text, strlen(text));
     err = (struct catalog_error){0};
-    assert_false(catalog_build(db_path, paths, 2, "a", "r", CREATED, &v, &err));
+    assert_false(
+        catalog_build(db_path, paths, 2, &(struct version_stamp){"a", "r", CREATED}, &v, &err));
     assert_non_null(strstr(err.text, "two source files"));
     err = (struct catalog_error){0};
-    assert_false(catalog_build(db_path, paths, 0, "a", "r", CREATED, &v, &err));
+    assert_false(
+        catalog_build(db_path, paths, 0, &(struct version_stamp){"a", "r", CREATED}, &v, &err));
     assert_int_not_equal(access(db_path, F_OK), 0);
 }
 
@@ -333,7 +337,8 @@ static void test_failed_build_changes_nothing(void **state)
     memset(reason, 'r', sizeof reason);
     reason[sizeof reason - 1] = '\0';
     err = (struct catalog_error){0};
-    assert_false(catalog_build(db_path, &one, 1, "a", reason, CREATED, &v, &err));
+    assert_false(
+        catalog_build(db_path, &one, 1, &(struct version_stamp){"a", reason, CREATED}, &v, &err));
     assert_non_null(strstr(err.text, "shorter"));
     char *after = read_file(db_path, &after_len);
     assert_int_equal(before_len, after_len);
@@ -374,7 +379,7 @@ static char *shipped_db(size_t *len)
     struct catalog_error err = {0};
     struct catalog_version v;
     const char *sources[] = {"catalog/providers/mistral.json", "catalog/providers/local.json"};
-    if (!catalog_build(db_path, sources, 2, "a", "r", CREATED, &v, &err)) {
+    if (!catalog_build(db_path, sources, 2, &(struct version_stamp){"a", "r", CREATED}, &v, &err)) {
         fail_msg("%s", err.text);
     }
     return read_file(db_path, len);
@@ -541,7 +546,7 @@ static void test_shipped(void **state)
     struct catalog_version v;
     struct rules r;
     size_t n = 0;
-    if (!catalog_build(db_path, sources, 5, "a", "r", CREATED, &v, &err)) {
+    if (!catalog_build(db_path, sources, 5, &(struct version_stamp){"a", "r", CREATED}, &v, &err)) {
         fail_msg("%s", err.text);
     }
     struct snapshot *s = must_snapshot(0);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "catalog/plan.h"
+#include "catalog/versions.h"
 
 #define CASES "tests/golden/plan"
 #define DAY   "2026-11-30"
@@ -44,7 +45,9 @@ static void build(const char *db, const char *const *sources, size_t n)
 {
     struct catalog_error err = {0};
     struct catalog_version v;
-    if (!catalog_build(db, sources, n, "test", "golden", "2026-11-30T00:00:00Z", &v, &err)) {
+    if (!catalog_build(db, sources, n,
+                       &(struct version_stamp){"test", "golden", "2026-11-30T00:00:00Z"}, &v,
+                       &err)) {
         fail_msg("%s", err.text);
     }
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "catalog/plan.h"
+#include "catalog/versions.h"
 
 static char folder[] = "/tmp/isotherm-plan-XXXXXX";
 static char db_path[128];
@@ -33,7 +34,8 @@ static int open_shipped(void **state)
         return -1;
     }
     (void)snprintf(db_path, sizeof db_path, "%s/catalog.db", folder);
-    if (!catalog_build(db_path, sources, 5, "a", "r", "2026-11-30", &v, &err) ||
+    if (!catalog_build(db_path, sources, 5, &(struct version_stamp){"a", "r", "2026-11-30"}, &v,
+                       &err) ||
         !catalog_open(&c, db_path, &err) || !catalog_snapshot(c, 0, &shipped, &err)) {
         print_error("%s\n", err.text);
         return -1;

@@ -1,0 +1,64 @@
+/* keeper.h - the one thread of the daemon that touches catalog.db: it loads snapshots, takes up new
+ * versions within a second, loads older ones that a request asks for, and writes evidence down.
+ *
+ * The request path holds a snapshot and never waits for this thread, but for a version that is not
+ * loaded. A database that cannot be used (missing, damaged, cut, empty, of a newer schema) is
+ * refused with one line of log, and the last good version stays in use; at a start that is the one
+ * that came with the program. The machine's own database is made from the shipped one, and upgraded
+ * when a newer one is shipped (catalog/versions.h), after the daemon is ready, not before.
+ */
+#ifndef ISOTHERM_KEEPER_H
+#define ISOTHERM_KEEPER_H
+
+#include "catalog/evidence.h"
+#include "gateway/base/failure.h"
+#include "loop.h"
+
+enum keeper_learn {
+    KEEPER_LEARN_OFF,     /* evidence is not stored */
+    KEEPER_LEARN_SUGGEST, /* stored and shown */
+    KEEPER_LEARN_APPLY    /* ... and a claim that a refusal contradicted, where the request without
+                             the parameter was accepted, becomes an override of the machine */
+};
+struct keeper_options {
+    const char *path;    /* the machine's database; it need not be there */
+    const char *shipped; /* the one that came with the program; may be the same, or NULL: the
+                            configuration named `path`, and nothing is copied or upgraded */
+    int64_t pin;         /* 0: newest */
+    enum keeper_learn learn;
+    /* From the keeper's thread, when another snapshot is to be used; takes the reference. */
+    void (*on_snapshot)(struct snapshot *s, void *ud);
+    void *ud;
+};
+struct keeper;
+/* Loads the first snapshot (*first, yours) before it returns. false: neither database can be used.
+ */
+bool keeper_start(struct keeper **out, const struct keeper_options *o, struct snapshot **first,
+                  struct failure *f) __attribute__((warn_unused_result));
+void keeper_stop(struct keeper *k); /* writes what is waiting; NULL allowed */
+void keeper_set(struct keeper *k, int64_t pin, enum keeper_learn learn); /* after a reload */
+
+/* The snapshot of `version` for one request. Called once on `loop`: snap is yours, or NULL with a
+ * failure (404 catalog_version_not_found). The few last ones are kept loaded. */
+typedef void keeper_version_fn(struct snapshot *snap, const struct failure *f, void *ud);
+bool keeper_version(struct keeper *k, int64_t version, struct loop *loop, keeper_version_fn *fn,
+                    void *ud) __attribute__((warn_unused_result));
+
+/* Never blocks; copies. What does not fit into the queue is dropped and counted. `is_proved`: the
+ * same request without the parameter was accepted. `seen` and `n` are set here. */
+void keeper_evidence(struct keeper *k, const struct evidence *e, bool is_proved);
+/* Whether this claim was confirmed today already: then there is nothing to tell. No lock. */
+bool keeper_is_confirmed(const struct keeper *k, int64_t claim);
+
+/* For the status: strings are copied. */
+struct keeper_status {
+    char path[4096];   /* the database in use */
+    bool is_fallback;  /* the wanted one was refused */
+    char refused[256]; /* why, or "" */
+    char created[32];  /* of the version in use */
+    int64_t version, newest;
+    uint64_t n_evidence, n_dropped;
+};
+void keeper_status(struct keeper *k, struct keeper_status *out);
+
+#endif
