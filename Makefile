@@ -19,7 +19,7 @@ variant := $(if $(filter-out gcc,$(CC))$(SAN),$(subst $(comma),-,$(notdir $(CC))
 B := build$(if $(variant),/$(variant))
 
 # ---- what must be installed (Debian 12): libraries by package, tools by command
-build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libmicrohttpd-dev libcyaml-dev libyaml-dev \
+build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev zlib1g-dev libmicrohttpd-dev libcyaml-dev libyaml-dev \
 	libpcre2-dev libutf8proc-dev libseccomp-dev libsystemd-dev
 demo_packages := curl
 check_packages := libcmocka-dev locales
@@ -46,7 +46,7 @@ ALL_CFLAGS := $(base_flags) $(CFLAGS)
 ALL_LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 include_gateway := -I.
 engine_libs := -lcrypto -ljansson -lpcre2-8 -lutf8proc -lm
-gateway_libs := -lmicrohttpd -lcurl -lsqlite3 -lcyaml -lyaml -lsystemd $(engine_libs)
+gateway_libs := -lmicrohttpd -lcurl -lz -lsqlite3 -lcyaml -lyaml -lsystemd $(engine_libs)
 
 # ---- sources
 catalog_src := $(wildcard catalog/*.c)
@@ -80,7 +80,7 @@ $(B)/obj/gateway/%.o $(B)/obj/tests/%.o: include_flags := $(include_gateway)
 $(B)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(include_flags) $(arch_flags) -MMD -MP -c $< -o $@
-$(B)/obj/catalog/db.o: catalog/schema.sql $(wildcard catalog/migrations/*.sql)
+$(B)/obj/catalog/db_change.o: catalog/schema.sql $(wildcard catalog/migrations/*.sql)
 
 $(B)/libcatalog.a: $(call obj,$(catalog_src))
 $(B)/libengine.a: $(call obj,$(engine_src))
@@ -196,8 +196,8 @@ install-files: # of what is built already
 	install -m 644 $(B)/catalog.db $(DESTDIR)$(PREFIX)/share/isotherm/
 	install -m 644 $(B)/default-model/* $(DESTDIR)$(PREFIX)/share/isotherm/default-model/
 	[ -e $(DESTDIR)/etc/isotherm/isotherm.yaml ] || install -m 644 config/isotherm.yaml $(DESTDIR)/etc/isotherm/
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/isothermd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/isothermd.service
-	install -m 644 systemd/isotherm.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	for u in isothermd isotherm-probe; do sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/$$u.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.service; done
+	install -m 644 systemd/isotherm.socket systemd/isotherm-probe.timer $(DESTDIR)$(PREFIX)/lib/systemd/system/
 	install -m 644 systemd/isotherm.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/isotherm.conf
 	install -m 644 gateway/isothermctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 gateway/isothermd.8 $(DESTDIR)$(PREFIX)/share/man/man8/

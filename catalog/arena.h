@@ -11,9 +11,13 @@
 #include <stdint.h>
 
 struct arena_chunk;
+struct arena_slot {
+    uint64_t hash;
+    const char *text; /* NULL: free */
+};
 struct arena {
     struct arena_chunk *chunks; /* owned, newest first */
-    const char **slots;         /* owned: open addressing over the interned strings */
+    struct arena_slot *slots;   /* owned: open addressing over the interned strings */
     size_t n_slots, n_strings;
 };
 

@@ -1,8 +1,11 @@
-/* build.c - sources to a new version, in one transaction. Sources are read and checked whole before
- * the database is touched. */
+/* build.c - shipped data: sources, or the newest shipped version of another database, to a new
+ * version, in one transaction. Sources are read and checked whole before the database is touched.
+ */
 #include "source.h"
-#include "versions.h"
+#include "versions_content.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +15,12 @@
 
 struct build {
     struct source *sources; /* owned; in the order of their providers' ids */
-    size_t n_sources, n_claims;
-    char hash[SHA256_HEX_LEN];
+    size_t n_sources;
 };
 
 static int compare_sources(const void *a, const void *b)
 {
     return strcmp(((const struct source *)a)->id, ((const struct source *)b)->id);
-}
-
-static int compare_hashes(const void *a, const void *b)
-{
-    return memcmp(a, b, SHA256_LEN);
 }
 
 static void build_release(struct build *b)
@@ -32,34 +29,6 @@ static void build_release(struct build *b)
         source_release(&b->sources[i]);
     }
     free(b->sources);
-}
-
-/* Hashes of providers, then of claims, each in order: the order of files and rows does not count.
- * The same in db_content_hash(). */
-static bool content_hash(struct build *b, struct catalog_error *err)
-{
-    size_t n = b->n_sources + b->n_claims, at = 0;
-    unsigned char(*all)[SHA256_LEN] = calloc(n, sizeof *all);
-    unsigned char digest[SHA256_LEN];
-    struct catalog_sha256 h;
-    if (!all) {
-        return catalog_fail(err, CATALOG_NOMEM, "out of memory");
-    }
-    for (size_t i = 0; i < b->n_sources; i++) {
-        memcpy(all[at++], b->sources[i].provider_hash, SHA256_LEN);
-    }
-    for (size_t i = 0; i < b->n_sources; i++) {
-        memcpy(all + at, b->sources[i].hashes, b->sources[i].n_claims * sizeof *all);
-        at += b->sources[i].n_claims;
-    }
-    qsort(all, b->n_sources, sizeof *all, compare_hashes);
-    qsort(all + b->n_sources, b->n_claims, sizeof *all, compare_hashes);
-    catalog_sha256_init(&h);
-    catalog_sha256_add(&h, all, n * sizeof *all);
-    catalog_sha256_end(&h, digest);
-    catalog_sha256_hex(digest, b->hash);
-    free(all);
-    return true;
 }
 
 static bool load_sources(struct build *b, const char *const *paths, size_t n,
@@ -74,11 +43,9 @@ static bool load_sources(struct build *b, const char *const *paths, size_t n,
         return catalog_fail(err, CATALOG_NOMEM, "out of memory");
     }
     for (; b->n_sources < n; b->n_sources++) {
-        struct source *s = &b->sources[b->n_sources];
-        if (!source_load(s, paths[b->n_sources], err)) {
+        if (!source_load(&b->sources[b->n_sources], paths[b->n_sources], err)) {
             return false;
         }
-        b->n_claims += s->n_claims;
     }
     qsort(b->sources, n, sizeof *b->sources, compare_sources);
     for (size_t i = 1; i < n; i++) {
@@ -87,130 +54,89 @@ static bool load_sources(struct build *b, const char *const *paths, size_t n,
                                 b->sources[i].id);
         }
     }
-    return content_hash(b, err);
-}
-
-/* ---- rows */
-
-/* A cell borrows its text from the claim, but for lists and the like: their JSON text is made here
- * and freed by the caller. */
-static bool make_cell(const json_t *v, bool is_json, struct db_cell *cell, char **owned)
-{
-    *owned = NULL;
-    *cell = (struct db_cell){.type = DB_NULL};
-    if (!v) {
-        return true;
-    }
-    if (is_json) {
-        *owned = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-        *cell = (struct db_cell){.type = DB_TEXT, .s = *owned};
-        return *owned != NULL;
-    }
-    if (json_is_string(v)) {
-        *cell = (struct db_cell){.type = DB_TEXT, .s = json_string_value(v)};
-    } else if (json_is_integer(v)) {
-        *cell = (struct db_cell){.type = DB_INT, .i = json_integer_value(v)};
-    } else if (json_is_real(v)) {
-        *cell = (struct db_cell){.type = DB_REAL, .d = json_real_value(v)};
-    } else {
-        *cell = (struct db_cell){.type = DB_INT, .i = json_is_true(v)};
-    }
     return true;
 }
 
-#define IS_JSON_TEXT   0
-#define IS_JSON_BOOL   0
-#define IS_JSON_NUMBER 0
-#define IS_JSON_COUNT  0
-#define IS_JSON_LIST   1
-#define IS_JSON_OBJECT 1
-#define IS_JSON_ANY    1
-
-static bool put_claim(struct db *db, const json_t *claim, const unsigned char *hash, int64_t *id,
-                      struct catalog_error *err)
-{
-    static const struct {
-        const char *name;
-        bool is_json;
-    } columns[COLUMN_COUNT] = {
-#define X(name, kind) {#name, IS_JSON_##kind},
-        CLAIM_COLUMNS(X)
-#undef X
-    };
-    struct db_cell cells[COLUMN_COUNT];
-    char *owned[COLUMN_COUNT];
-    bool ok = true;
-    int n = 0;
-    for (; ok && n < COLUMN_COUNT; n++) {
-        const json_t *v = json_object_get(claim, columns[n].name);
-        ok = make_cell(v, columns[n].is_json, &cells[n], &owned[n]) ||
-             catalog_fail(err, CATALOG_NOMEM, "out of memory");
-    }
-    ok = ok && db_put_claim(db, hash, cells, id, err);
-    while (n > 0) {
-        free(owned[--n]);
-    }
-    return ok;
-}
-
-static bool put_source(struct db *db, const struct source *s, const struct catalog_version *v,
-                       int64_t place, int64_t *position, struct catalog_error *err)
-{
-    int64_t id;
-    char *body = json_dumps(s->provider, JSON_COMPACT | JSON_SORT_KEYS);
-    bool ok = body ? db_put_provider(db, s->provider_hash, s->id, body, &id, err) &&
-                         db_add_provider(db, v->number, place, id, err)
-                   : catalog_fail(err, CATALOG_NOMEM, "out of memory");
-    free(body);
-    for (size_t i = 0; ok && i < s->n_claims; i++) {
-        ok = put_claim(db, json_array_get(s->claims, i), s->hashes[i], &id, err) &&
-             db_add_claim(db, v->number, (*position)++, id, err);
-    }
-    return ok;
-}
-
-/* The newest version, or zeros in a new database. */
-static bool newest(struct db *db, struct catalog_version *v, struct catalog_error *err)
-{
-    struct catalog_error none = {0};
-    *v = (struct catalog_version){0};
-    if (db_version(db, 0, v, &none) || none.code == CATALOG_NOT_FOUND) {
-        return true;
-    }
-    return catalog_fail(err, none.code, "%s", none.text);
-}
-
-static bool put_version(struct db *db, const struct build *b, struct catalog_version *v,
+bool content_put_source(struct content *c, struct db *db, const struct source *s,
                         struct catalog_error *err)
 {
-    int64_t position = 0;
-    if (!db_put_version(db, v, err)) {
-        return false;
+    struct member m;
+    bool ok =
+        content_put_provider(c, db, s->provider, &m, err) && content_push_provider(c, &m, err);
+    for (size_t i = 0; ok && i < s->n_claims; i++) {
+        ok = content_put(c, db, json_array_get(s->claims, i), &m, err) && content_push(c, &m, err);
     }
-    for (size_t i = 0; i < b->n_sources; i++) {
-        if (!put_source(db, &b->sources[i], v, (int64_t)i, &position, err)) {
-            return false;
-        }
-    }
-    return db_commit(db, err);
+    return ok;
 }
 
-static bool fill_version(struct catalog_version *v, const struct build *b, const char *author,
-                         const char *reason, const char *created, struct catalog_error *err)
+/* ---- shipping */
+
+/* *v: zeros where there is none. */
+static bool none_is_fine(bool is_there, struct catalog_version *v, struct catalog_error *own,
+                         struct catalog_error *err)
 {
-    struct catalog_version made = {
-        .number = v->number + 1, .parent = v->number, .base = v->number + 1};
-    made.n_claims = (int64_t)b->n_claims;
-    memcpy(made.hash, b->hash, sizeof made.hash);
-    if ((size_t)snprintf(made.created, sizeof made.created, "%s", created) >= sizeof made.created ||
-        (size_t)snprintf(made.author, sizeof made.author, "%s", author) >= sizeof made.author ||
-        (size_t)snprintf(made.reason, sizeof made.reason, "%s", reason) >= sizeof made.reason) {
-        return catalog_fail(err, CATALOG_BAD_SOURCE,
-                            "author takes %zu bytes, reason %zu: say it shorter",
-                            sizeof made.author - 1, sizeof made.reason - 1);
+    if (is_there) {
+        return true;
     }
-    *v = made;
-    return true;
+    *v = (struct catalog_version){0};
+    return own->code == CATALOG_NOT_FOUND || catalog_fail(err, own->code, "%s", own->text);
+}
+
+static bool find_versions(struct db *db, struct catalog_version *newest,
+                          struct catalog_version *shipped, struct catalog_error *err)
+{
+    struct catalog_error own = {0}, other = {0};
+    return none_is_fine(db_version(db, 0, newest, &own), newest, &own, err) &&
+           none_is_fine(db_newest_shipped(db, shipped, &other), shipped, &other, err);
+}
+
+/* What was set on top of `before` is set on top of the new one, too, where there is anything. */
+static bool carry(struct db *db, const struct catalog_version *before,
+                  const struct content *shipped, const struct version_stamp *stamp,
+                  struct catalog_version *v, struct catalog_error *err)
+{
+    struct content base = {0}, local = {0}, merged;
+    struct open_conflicts open = {0}, found = {0};
+    char hash[SHA256_HEX_LEN];
+    content_init(&merged);
+    struct merge m = {&base, shipped, &local, &merged, &found, v->number + 1};
+    bool ok = content_load(&base, db, before->base, err) &&
+              content_load(&local, db, before->number, err) &&
+              conflicts_load(&open, &local, db, before->number, err) && merge_contents(&m, err) &&
+              merge_carry_conflicts(&open, &merged, &found, err) &&
+              content_hash(&merged, hash, err);
+    if (ok && (strcmp(hash, v->hash) != 0 || found.n)) {
+        struct version_put put = {VERSION_LOCAL, v->number, v->number, &merged, &found, stamp};
+        ok = version_store(db, v->number + 1, &put, v, err);
+    }
+    conflicts_release(&open);
+    conflicts_release(&found);
+    content_release(&merged);
+    content_release(&base);
+    content_release(&local);
+    return ok;
+}
+
+bool version_ship(struct db *db, const struct content *shipped, const struct version_stamp *stamp,
+                  bool *is_changed, struct catalog_version *out, struct catalog_error *err)
+{
+    struct catalog_version newest, last, v;
+    char hash[SHA256_HEX_LEN];
+    if (!find_versions(db, &newest, &last, err) || !content_hash(shipped, hash, err)) {
+        return false;
+    }
+    *is_changed = strcmp(hash, last.hash) != 0;
+    if (!*is_changed) {
+        *out = newest;
+        return true;
+    }
+    struct version_put put = {VERSION_SHIPPED, newest.number, 0, shipped, NULL, stamp};
+    bool ok = version_store(db, newest.number + 1, &put, &v, err) &&
+              (newest.kind != VERSION_LOCAL || carry(db, &newest, shipped, stamp, &v, err));
+    if (ok) {
+        *out = v;
+    }
+    return ok;
 }
 
 bool catalog_build(const char *path, const char *const *sources, size_t n_sources,
@@ -218,19 +144,115 @@ bool catalog_build(const char *path, const char *const *sources, size_t n_source
                    struct catalog_error *err)
 {
     struct build b = {0};
+    struct content c;
     struct catalog_version v;
     struct db *db = NULL;
-    bool is_new_file = access(path, F_OK) != 0;
-    bool is_readable = load_sources(&b, sources, n_sources, err);
-    bool ok = is_readable && db_create(&db, path, err) && newest(db, &v, err);
-    if (ok && strcmp(v.hash, b.hash) != 0) {
-        ok = fill_version(&v, &b, stamp->author, stamp->reason, stamp->created, err) &&
-             put_version(db, &b, &v, err);
+    bool is_changed = false;
+    content_init(&c);
+    bool ok = stamp_check(stamp, err) && load_sources(&b, sources, n_sources, err) &&
+              db_create(&db, path, err);
+    for (size_t i = 0; ok && i < b.n_sources; i++) {
+        ok = content_put_source(&c, db, &b.sources[i], err);
     }
+    ok = ok && version_ship(db, &c, stamp, &is_changed, &v, err) &&
+         (!is_changed || db_commit(db, err));
     db_close(db);
+    content_release(&c);
     build_release(&b);
-    if (!ok && is_new_file && is_readable) {
-        (void)unlink(path); /* what this call has made; the error is set already */
+    if (ok && out) {
+        *out = v;
+    }
+    return ok;
+}
+
+/* ---- upgrade */
+
+struct copying {
+    struct content *to;
+    const struct content *from; /* with the hashes, in the same order */
+    size_t n;
+    struct db *db;
+    struct catalog_error *err;
+};
+
+/* Rows travel as they are: what a hash stands for is not made again. */
+static bool copy_claim(int64_t id, const struct db_cell *cells, void *ud)
+{
+    struct copying *k = ud;
+    assert(k->n < k->from->n_claims && k->from->claims[k->n].id == id); /* one transaction */
+    struct member m = k->from->claims[k->n++];
+    return db_put_claim(k->db, m.hash, cells, &m.id, k->err) && content_push(k->to, &m, k->err);
+}
+
+static bool copy_provider(int64_t id, const struct db_cell *cells, void *ud)
+{
+    struct copying *k = ud;
+    assert(k->n < k->from->n_providers && k->from->providers[k->n].id == id);
+    struct member m = k->from->providers[k->n++];
+    return db_put_provider(k->db, m.hash, m.provider, cells[0].s, &m.id, k->err) &&
+           content_push_provider(k->to, &m, k->err);
+}
+
+static bool copy_content(struct db *from, int64_t version, const struct content *source,
+                         struct db *db, struct content *to, struct catalog_error *err)
+{
+    struct copying k = {to, source, 0, db, err};
+    if (!db_providers(from, version, copy_provider, &k, err)) {
+        return false;
+    }
+    k.n = 0;
+    return db_claims(from, version, copy_claim, &k, err);
+}
+
+/* The newest shipped version of `from`, which is open for reading, into `path`. */
+static bool upgrade(const char *path, struct db *from, const struct version_stamp *stamp,
+                    bool *is_changed, struct catalog_version *out, struct catalog_error *err)
+{
+    struct catalog_version theirs;
+    struct content source = {0}, to;
+    char hash[SHA256_HEX_LEN];
+    struct db *db = NULL;
+    content_init(&to);
+    bool ok =
+        db_newest_shipped(from, &theirs, err) && db_content_hash(from, theirs.number, hash, err) &&
+        (strcmp(hash, theirs.hash) == 0 ||
+         catalog_fail(err, CATALOG_BAD_DB,
+                      "the shipped catalog is not what was built: install it again")) &&
+        content_load(&source, from, theirs.number, err) && db_change(&db, path, err) &&
+        copy_content(from, theirs.number, &source, db, &to, err) &&
+        version_ship(db, &to, stamp, is_changed, out, err) && (!*is_changed || db_commit(db, err));
+    db_close(db);
+    content_release(&to);
+    content_release(&source);
+    return ok;
+}
+
+static bool copy_whole(const char *path, struct db *from, bool *is_changed,
+                       struct catalog_version *out, struct catalog_error *err)
+{
+    *is_changed = true;
+    return db_version(from, 0, out, err) && db_copy(from, path, err);
+}
+
+bool catalog_upgrade(const char *path, const char *from, const struct version_stamp *stamp,
+                     bool *is_changed, struct catalog_version *out, struct catalog_error *err)
+{
+    struct db *source;
+    struct catalog_version v;
+    bool is_new = false;
+    if (!stamp_check(stamp, err) || !db_open(&source, from, err)) {
+        return false;
+    }
+    bool is_missing = access(path, F_OK) != 0 && errno == ENOENT;
+    bool ok = db_begin(source, err);
+    if (ok) {
+        ok = is_missing ? copy_whole(path, source, &is_new, &v, err)
+                        : upgrade(path, source, stamp, &is_new, &v, err);
+        db_end(source);
+    }
+    db_close(source);
+    if (ok && is_changed) {
+        *is_changed = is_new;
     }
     if (ok && out) {
         *out = v;

@@ -60,6 +60,10 @@ struct snapshot;
 /* Missing, damaged or written by a newer program: false, the file is left as it is. */
 CATALOG_WARN_UNUSED bool catalog_open(struct catalog **out, const char *path,
                                       struct catalog_error *err);
+/* The same without a check of the whole file, for a program that shows something and ends: what is
+ * damaged is found where it is read. */
+CATALOG_WARN_UNUSED bool catalog_open_quick(struct catalog **out, const char *path,
+                                            struct catalog_error *err);
 void catalog_close(struct catalog *c);
 
 /* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at two
@@ -70,6 +74,8 @@ struct snapshot *snapshot_ref(struct snapshot *s);
 void snapshot_release(struct snapshot *s); /* thread-safe, NULL allowed */
 int64_t snapshot_version(const struct snapshot *s);
 const char *snapshot_hash(const struct snapshot *s); /* hex SHA-256 of the version's content */
+struct catalog_version;
+const struct catalog_version *snapshot_header(const struct snapshot *s); /* lives as long */
 
 const struct provider *snapshot_provider(const struct snapshot *s,
                                          const char *id); /* NULL: unknown */
@@ -105,9 +111,10 @@ struct rules {
     uint8_t conditional_first[PARAM_COUNT + 1]; /* where those of a parameter begin; the next one's
                                                    begin is the end */
     uint64_t required_bits;                     /* parameters that a claim here calls required */
-    bool is_stand_in;       /* no pattern knows the model (or all of its claims have ended):
-                               provider->stand_in answers */
-    const char *retired_on; /* the model's own claims ended on that day, or NULL */
+    uint64_t condition_bits; /* parameters whose values decide which claims hold */
+    bool is_stand_in;        /* no pattern knows the model (or all of its claims have ended):
+                                provider->stand_in answers */
+    const char *retired_on;  /* the model's own claims ended on that day, or NULL */
 };
 
 const char *behaviour_name(enum behaviour b);         /* "system_role" */
@@ -116,13 +123,14 @@ const char *claim_variant_name(enum claim_variant v); /* "current" */
 
 enum catalog_route { CATALOG_CHAT, CATALOG_TEXT };
 
-/* Of the claims that match (pattern beats "*", later as_of beats earlier, higher confidence beats
- * lower, further down in the source beats further up; valid on `day`; variant current or
- * conditional) one for each parameter. `day` is "YYYY-MM-DD", given, never read from a clock. A
- * model that matches no pattern gets the claims of the provider's stand_in, else the "*" claims. A
- * behaviour that has only conditional claims gets the one that holds for an empty request. false:
- * provider unknown. Pure but for the regular expressions; tens of microseconds: keep the result
- * where the same model is asked again. */
+/* Of the claims that match (local beats shipped, pattern beats "*", later as_of beats earlier,
+ * higher confidence beats lower, further down in the source beats further up; valid on `day`;
+ * variant current or conditional) one for each parameter. An unconditional local claim also beats
+ * the shipped conditional ones of its parameter. `day` is "YYYY-MM-DD", given, never read from a
+ * clock. A model that matches no pattern gets the claims of the provider's stand_in, else the "*"
+ * claims. A behaviour that has only conditional claims gets the one that holds for an empty
+ * request. false: provider unknown, or more conditional claims than rules hold. The first time tens
+ * of microseconds, then below one: the snapshot keeps what it answered (without a lock). */
 CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *provider,
                                         const char *model, enum catalog_route route,
                                         const char *day, struct rules *out,
@@ -132,6 +140,9 @@ CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *pr
  * holds, else the unconditional. For num_beams without a claim of its own the claim for
  * use_beam_search, where that says no. NULL: nobody says anything. */
 const struct claim *rules_claim(const struct rules *r, enum param p, const struct sampling *asked);
+
+/* From now on nobody says anything about `p` there: it counts as absent. */
+void rules_forget(struct rules *r, enum param p);
 
 /* ---- reading the catalog, for the command line and the API. NULL matches everything; `model` is a
  * model id; histories and disputed claims are given too, in the order of the sources. */
@@ -164,9 +175,24 @@ CATALOG_WARN_UNUSED bool catalog_version_at(struct catalog *c, const char *day, 
 CATALOG_WARN_UNUSED bool catalog_claims(struct catalog *c, int64_t version, const char *provider,
                                         const char *model, const char *param, catalog_claim_fn *fn,
                                         void *ud, struct catalog_error *err);
+/* Whether `provider` and `param` (NULL: not asked) are names that the version knows (0: the newest;
+ * CATALOG_ANY_VERSION: any did). CATALOG_NOT_FOUND: no; err->param says which of the two, the text
+ * names the nearest one that is known. A parameter counts as known when any provider has it. */
+#define CATALOG_ANY_VERSION (-1)
+CATALOG_WARN_UNUSED bool catalog_check_names(struct catalog *c, int64_t version,
+                                             const char *provider, const char *param,
+                                             struct catalog_error *err);
+/* The header row of a version; 0: of the newest. */
+CATALOG_WARN_UNUSED bool catalog_get_version(struct catalog *c, int64_t number,
+                                             struct catalog_version *out,
+                                             struct catalog_error *err);
 /* Whether a claim is about that day: not ended and not yet to come. Partial dates hold to the end
  * of what they name. */
 bool claim_holds_on(const struct claim *c, const char *day);
+/* A day of the calendar, "2026-11-30"; or that with a time, "2026-11-30T09:30", seconds and Z as
+ * one likes. */
+bool catalog_is_day(const char *text);
+bool catalog_is_time(const char *text);
 
 /* The number of the newest version; cheap, for whoever watches. */
 CATALOG_WARN_UNUSED bool catalog_newest(struct catalog *c, int64_t *out, struct catalog_error *err);

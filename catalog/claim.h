@@ -50,6 +50,8 @@ struct claim {
     bool is_required; /* a request without it is refused */
     bool has_min, has_max;
     double min, max;
+    struct value min_value, max_value; /* the same as written: VALUE_INT (64 bits, which a double
+                                          does not hold) or VALUE_NUMBER; for showing */
     bool min_exclusive, max_exclusive, is_integer;
     const json_t *values;  /* array of accepted values, or NULL */
     struct value fallback; /* the provider's own default when the parameter is absent; VALUE_NONE:

@@ -1,9 +1,10 @@
 /* compare.h - another catalog held against ours: the data of the npm package `modelparams` (MIT),
  * one attributed, unverified source. Nothing of it enters ours.
  *
- * Input is JSON in the form of that package (an array or object of models with their parameters);
- * the .c says which fields are read. Everything in it is untrusted: sizes, depth and counts have
- * limits.
+ * Input is JSON in the form of that package: an array of models with their parameters (also an
+ * object of them, or one that holds the array as "models" or "data"), or the package's own
+ * dist/generated/data.js, an ES module whose literal is JSON. The .c says which fields are read.
+ * Everything in it is untrusted: sizes, depth and counts have limits.
  */
 #ifndef ISOTHERM_CATALOG_COMPARE_H
 #define ISOTHERM_CATALOG_COMPARE_H
@@ -21,7 +22,8 @@ const char *compare_result_name(enum compare_result r); /* "agrees" */
 struct comparison {
     enum compare_result result;
     const char *model;         /* "provider/model" as theirs names it */
-    const char *param;         /* ours, or theirs where there is none */
+    const char *provider;      /* in this catalog, or NULL */
+    const char *param;         /* ours, or theirs where there is none; "*": the whole model */
     const struct claim *claim; /* ours, or NULL */
     char ours[96], theirs[96]; /* "0..1", "absent" */
 };

@@ -11,6 +11,7 @@
  * state is wanted.
  */
 #include "db_inside.h"
+#include "versions.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,26 +20,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DB_SCHEMA_VERSION 2
-#define DB_BUSY_MS        5000 /* a build of another process takes well under a second */
-
-/* schema.sql, found from the project's root, where everything is compiled. */
-__asm__(".section .rodata\n"
-        ".global catalog_db_schema\n"
-        ".hidden catalog_db_schema\n"
-        "catalog_db_schema:\n"
-        ".incbin \"catalog/schema.sql\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char catalog_db_schema[];
+#define DB_BUSY_MS 5000 /* a build of another process takes well under a second */
 
 #define DB_COLUMN(name, kind)   ", \"" #name "\""
 #define DB_COLUMN_C(name, kind) ", c.\"" #name "\""
 #define DB_PLACE(name, kind)    ", ?"
 
+/* The claims of the runs `r`. */
+#define DB_JOIN_RUN "JOIN claim c ON c.id BETWEEN r.claim AND r.claim + r.n - 1 "
+
+#define EVIDENCE_ROW                                                                               \
+    "SELECT e.claim, e.verdict, e.origin, e.model, e.status, e.seen, e.n, e.value, e.excerpt "     \
+    "FROM evidence e "
+
 #define VERSION_ROW                                                                                \
     "SELECT number, coalesce(parent, 0), hash, created, author, reason, "                          \
-    "(SELECT count(*) FROM version_claim WHERE version = number), coalesce(base, number), kind, "  \
+    "(SELECT coalesce(sum(n), 0) FROM version_run WHERE version = number), coalesce(base, "        \
+    "number), kind, "                                                                              \
     "(SELECT count(*) FROM merge_conflict m WHERE m.version = number) FROM version "
 
 static const char *const statements[SQL_COUNT] = {
@@ -52,15 +50,15 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_VERSION] = VERSION_ROW "WHERE number = ?",
     [SQL_NEWEST] = VERSION_ROW "ORDER BY number DESC LIMIT 1",
     [SQL_VERSIONS] = VERSION_ROW "ORDER BY number",
-    [SQL_CLAIMS] = "SELECT c.id" CLAIM_COLUMNS(
-        DB_COLUMN_C) " FROM version_claim v JOIN claim c ON c.id = v.claim "
-                     "WHERE v.version = ? ORDER BY v.position",
+    [SQL_CLAIMS] = "SELECT c.id" CLAIM_COLUMNS(DB_COLUMN_C) " FROM version_run r " DB_JOIN_RUN
+                                                            "WHERE r.version = ? "
+                                                            "ORDER BY r.position, c.id",
     [SQL_PROVIDERS] = "SELECT p.id, p.body FROM version_provider v JOIN provider p "
                       "ON p.id = v.provider WHERE v.version = ? ORDER BY v.position",
     [SQL_HASHES] = "SELECT hash FROM (SELECT p.hash AS hash, 0 AS part FROM version_provider v "
                    "JOIN provider p ON p.id = v.provider WHERE v.version = ?1 UNION ALL "
-                   "SELECT c.hash, 1 FROM version_claim v JOIN claim c ON c.id = v.claim "
-                   "WHERE v.version = ?1) ORDER BY part, hash",
+                   "SELECT c.hash, 1 FROM version_run r " DB_JOIN_RUN
+                   "WHERE r.version = ?1) ORDER BY part, hash",
     [SQL_PUT_CLAIM] = "INSERT INTO claim (hash" CLAIM_COLUMNS(
         DB_COLUMN) ") VALUES (?" CLAIM_COLUMNS(DB_PLACE) ")",
     [SQL_FIND_CLAIM] = "SELECT id FROM claim WHERE hash = ?",
@@ -69,9 +67,65 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_PUT_VERSION] =
         "INSERT INTO version (number, parent, hash, created, author, reason, kind, base) "
         "VALUES (?1, nullif(?2, 0), ?3, ?4, ?5, ?6, ?7, nullif(?8, ?1))",
-    [SQL_ADD_CLAIM] = "INSERT INTO version_claim (version, position, claim) VALUES (?, ?, ?)",
+    [SQL_ADD_CLAIM] = "INSERT INTO version_run (version, position, claim, n) VALUES (?, ?, ?, ?)",
     [SQL_ADD_PROVIDER] = "INSERT INTO version_provider (version, position, provider) "
                          "VALUES (?, ?, ?)",
+    [SQL_VERSION_AT] = "SELECT number FROM version WHERE substr(created, 1, length(?1)) <= ?1 "
+                       "ORDER BY number DESC LIMIT 1",
+    [SQL_RUNS] = "SELECT version, position, claim, n FROM version_run "
+                 "WHERE ?1 IS NULL OR version = ?1 ORDER BY version, position",
+    [SQL_FIND_CLAIMS] = "SELECT c.id" CLAIM_COLUMNS(
+        DB_COLUMN_C) " FROM version_run r " DB_JOIN_RUN
+                     "WHERE r.version = ?1 AND (?2 IS NULL OR c.param = ?2) "
+                     "ORDER BY r.position, c.id",
+    [SQL_CLAIM_IDS] = "SELECT id FROM claim WHERE provider = ?1 AND (?2 IS NULL OR param = ?2) "
+                      "ORDER BY id",
+    [SQL_CLAIMS_BETWEEN] = "SELECT c.id" CLAIM_COLUMNS(
+        DB_COLUMN_C) " FROM claim c WHERE c.id BETWEEN ?1 AND ?2 ORDER BY c.id",
+    [SQL_ONLY_PROVIDERS] = "SELECT p.id, p.body FROM version_provider v JOIN provider p "
+                           "ON p.id = v.provider WHERE v.version = ?1 AND v.provider NOT IN "
+                           "(SELECT provider FROM version_provider WHERE version = ?2) "
+                           "ORDER BY v.position",
+    [SQL_STAMPS] = "SELECT number, created, author, reason FROM version ORDER BY number",
+    [SQL_PROVIDER_NAMES] = "SELECT DISTINCT p.provider FROM provider p WHERE ?1 < 0 OR p.id IN "
+                           "(SELECT provider FROM version_provider WHERE version = ?1) "
+                           "ORDER BY p.provider",
+    [SQL_PARAM_NAMES] = "SELECT DISTINCT param FROM claim ORDER BY param",
+    [SQL_NEWEST_SHIPPED] = VERSION_ROW "WHERE kind = 'shipped' ORDER BY number DESC LIMIT 1",
+    [SQL_NEWEST_NUMBER] = "SELECT max(number) FROM version",
+    [SQL_MEMBERS] =
+        "SELECT c.id, c.hash, c.provider, c.models, c.endpoint, c.param, c.variant, c.\"when\", "
+        "c.source, c.as_of, c.local, c.valid_to FROM version_run r " DB_JOIN_RUN
+        "WHERE r.version = ? ORDER BY r.position, c.id",
+    [SQL_PROVIDER_MEMBERS] = "SELECT p.id, p.hash, p.provider FROM version_provider v "
+                             "JOIN provider p ON p.id = v.provider WHERE v.version = ? "
+                             "ORDER BY v.position",
+    [SQL_CLAIM_ROW] = "SELECT c.id" CLAIM_COLUMNS(DB_COLUMN_C) " FROM claim c WHERE c.id = ?",
+    [SQL_PROVIDER_ROW] = "SELECT id, body FROM provider WHERE id = ?",
+    [SQL_CONFLICTS] = "SELECT since, is_provider, coalesce(base, 0), coalesce(shipped, 0), "
+                      "coalesce(local, 0) FROM merge_conflict WHERE version = ? ORDER BY rowid",
+    [SQL_ADD_CONFLICT] =
+        "INSERT INTO merge_conflict (version, since, is_provider, base, shipped, local) "
+        "VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0))",
+    [SQL_HAS_CLAIM] = "SELECT count(*) FROM claim WHERE id = ?",
+    [SQL_ADD_EVIDENCE] =
+        "INSERT INTO evidence (claim, verdict, origin, model, status, day, seen, n, value, "
+        "excerpt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (claim, verdict, origin, model, status, day) DO UPDATE SET "
+        "n = n + excluded.n, value = iif(excluded.seen >= seen, excluded.value, value), "
+        "excerpt = iif(excluded.seen >= seen, excluded.excerpt, excerpt), "
+        "seen = max(seen, excluded.seen)",
+    [SQL_EVIDENCE] = EVIDENCE_ROW "WHERE e.claim = ? ORDER BY e.seen DESC, e.id DESC",
+    [SQL_EVIDENCE_ALL] =
+        EVIDENCE_ROW "WHERE EXISTS (SELECT 1 FROM version_run r WHERE r.version = ? AND e.claim "
+                     "BETWEEN r.claim AND r.claim + r.n - 1) ORDER BY e.seen DESC, e.id DESC",
+    /* What a probe confirmed is stronger than traffic, which mostly stays inside of a range. */
+    [SQL_VERDICTS] =
+        "SELECT e.claim, max(CASE WHEN e.verdict = 'contradicted' THEN e.seen END) AS against, "
+        "max(CASE WHEN e.verdict = 'confirmed' AND e.origin = 'probe' THEN e.seen END) AS probed, "
+        "max(CASE WHEN e.verdict = 'confirmed' THEN e.seen END) AS confirmed "
+        "FROM version_run r JOIN evidence e ON e.claim BETWEEN r.claim AND r.claim + r.n - 1 "
+        "WHERE r.version = ? GROUP BY e.claim",
 };
 
 /* ---- statements */
@@ -92,6 +146,16 @@ bool db_fail_sql(struct db *db, int rc, struct catalog_error *err)
         return catalog_fail(err, CATALOG_IO,
                             "catalog '%s': its disk is full or failing (%s): make room there",
                             db->path, what);
+    }
+    if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) {
+        return catalog_fail(err, CATALOG_IO, "another program writes to catalog '%s': try again",
+                            db->path);
+    }
+    if (rc == SQLITE_READONLY) {
+        return catalog_fail(err, CATALOG_IO,
+                            "catalog '%s' may not be written by this user: give the right to, or "
+                            "name another with --db",
+                            db->path);
     }
     return catalog_fail(err, is_damaged ? CATALOG_BAD_DB : CATALOG_IO,
                         is_damaged ? "catalog '%s' is damaged (%s): build it again"
@@ -132,7 +196,7 @@ bool db_run(struct db *db, sqlite3_stmt *s, struct catalog_error *err)
     return ok;
 }
 
-static bool read_int(struct db *db, enum statement which, int64_t *out, struct catalog_error *err)
+bool db_read_int(struct db *db, enum statement which, int64_t *out, struct catalog_error *err)
 {
     sqlite3_stmt *s = db_use(db, which, err);
     bool has_row = false;
@@ -172,10 +236,10 @@ static bool check_whole(struct db *db, struct catalog_error *err)
     return ok;
 }
 
-static bool check_schema(struct db *db, struct catalog_error *err)
+bool db_check_schema(struct db *db, int64_t *schema, struct catalog_error *err)
 {
     int64_t n;
-    if (!read_int(db, SQL_USER_VERSION, &n, err)) {
+    if (!db_read_int(db, SQL_USER_VERSION, &n, err)) {
         return false;
     }
     if (n > DB_SCHEMA_VERSION) {
@@ -183,16 +247,18 @@ static bool check_schema(struct db *db, struct catalog_error *err)
                             "catalog '%s' has schema %lld, this program knows %d: use a newer one",
                             db->path, (long long)n, DB_SCHEMA_VERSION);
     }
-    if (n < DB_SCHEMA_VERSION) {
+    if (n < 1) {
         return catalog_fail(err, CATALOG_BAD_DB, "'%s' is not a catalog: build one there",
                             db->path);
     }
-    return check_whole(db, err);
+    *schema = n;
+    return db->is_quick || check_whole(db, err);
 }
 
-static bool open_handle(struct db *db, const char *name, int flags, struct catalog_error *err)
+bool db_open_handle(struct db *db, const char *name, int flags, struct catalog_error *err)
 {
-    int rc = sqlite3_open_v2(name, &db->handle, flags | SQLITE_OPEN_FULLMUTEX, NULL);
+    /* One thread at a time uses a handle (db_inside.h): without SQLite's own lock on every column. */
+    int rc = sqlite3_open_v2(name, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_extended_result_codes(db->handle, 0);
     }
@@ -205,7 +271,7 @@ static bool open_handle(struct db *db, const char *name, int flags, struct catal
     return rc == SQLITE_OK || db_fail_sql(db, rc, err);
 }
 
-static bool db_new(struct db **out, const char *path, struct catalog_error *err)
+bool db_new(struct db **out, const char *path, struct catalog_error *err)
 {
     struct db *db = calloc(1, sizeof *db);
     if (!db) {
@@ -250,7 +316,7 @@ static bool immutable_name(const char *path, char *out, size_t cap)
 }
 
 /* Whether a write-ahead log's shared memory cannot be made here. */
-static bool is_read_only_place(const char *path)
+bool db_is_read_only_place(const char *path)
 {
     char folder[DB_PATH_MAX];
     (void)snprintf(folder, sizeof folder, "%s", path);
@@ -262,9 +328,12 @@ static bool is_read_only_place(const char *path)
     return access(folder, W_OK) != 0;
 }
 
-bool db_open(struct db **out, const char *path, struct catalog_error *err)
+/* A reader of an older schema brings it up to date where it may. */
+static bool open_to_read(struct db **out, const char *path, bool is_quick, bool may_migrate,
+                         struct catalog_error *err)
 {
     struct db *db = NULL;
+    int64_t schema = 0;
     struct stat st;
     char name[3 * DB_PATH_MAX + 32];
     if (stat(path, &st) != 0) {
@@ -278,62 +347,55 @@ bool db_open(struct db **out, const char *path, struct catalog_error *err)
     if (!db_new(&db, path, err)) {
         return false;
     }
-    bool is_fixed = is_read_only_place(path);
+    bool is_fixed = db_is_read_only_place(path);
     bool ok = !is_fixed || immutable_name(path, name, sizeof name) ||
               catalog_fail(err, CATALOG_IO, "the catalog's path is too long");
-    ok = ok && open_handle(db, is_fixed ? name : path,
-                           SQLITE_OPEN_READONLY | (is_fixed ? SQLITE_OPEN_URI : 0), err);
+    ok = ok && db_open_handle(db, is_fixed ? name : path,
+                              SQLITE_OPEN_READONLY | (is_fixed ? SQLITE_OPEN_URI : 0), err);
     db->is_fixed = is_fixed;
-    if (!ok || !check_schema(db, err)) {
-        db_close(db);
-        return false;
+    db->is_quick = is_quick;
+    db->seen = st;
+    ok = ok && db_check_schema(db, &schema, err);
+    if (ok && schema == DB_SCHEMA_VERSION) {
+        *out = db;
+        return true;
     }
-    *out = db;
-    return true;
+    db_close(db);
+    if (ok && (!may_migrate || is_fixed || access(path, W_OK) != 0)) {
+        ok = catalog_fail(err, CATALOG_BAD_DB,
+                          "catalog '%s' has schema %lld, %d is needed: open it once as a user who "
+                          "may write it",
+                          path, (long long)schema, DB_SCHEMA_VERSION);
+    }
+    return ok && catalog_migrate(path, err) && open_to_read(out, path, is_quick, false, err);
 }
 
-/* Whether the file is new; anything that is neither new nor a catalog of ours is refused and left
- * alone. */
-static bool look_into(struct db *db, bool *is_new, struct catalog_error *err)
+bool db_open(struct db **out, const char *path, struct catalog_error *err)
 {
-    int64_t n_tables, version;
-    if (!read_int(db, SQL_N_TABLES, &n_tables, err) ||
-        !read_int(db, SQL_USER_VERSION, &version, err)) {
-        return false;
-    }
-    *is_new = n_tables == 0 && version == 0;
-    return *is_new || check_schema(db, err);
+    return open_to_read(out, path, false, true, err);
 }
 
-static bool execute(struct db *db, const char *sql, struct catalog_error *err)
+bool db_open_quick(struct db **out, const char *path, struct catalog_error *err)
 {
-    int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK || db_fail_sql(db, rc, err);
-}
-
-bool db_create(struct db **out, const char *path, struct catalog_error *err)
-{
-    struct db *db;
-    bool is_new = false;
-    if (!db_new(&db, path, err)) {
-        return false;
-    }
-    /* The journal's mode can only be set outside of a transaction: after a first look, so that a
-     * file of another kind is not touched; the second look is under the lock. */
-    if (!open_handle(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err) ||
-        !look_into(db, &is_new, err) || !execute(db, "PRAGMA journal_mode = WAL", err) ||
-        !db_run(db, db_use(db, SQL_BEGIN_WRITE, err), err) || !look_into(db, &is_new, err) ||
-        (is_new && !execute(db, catalog_db_schema, err))) {
-        db_close(db);
-        return false;
-    }
-    *out = db;
-    return true;
+    return open_to_read(out, path, true, true, err);
 }
 
 bool db_is_fixed(const struct db *db)
 {
     return db->is_fixed;
+}
+
+bool db_is_outdated(const struct db *db)
+{
+    struct stat now;
+    const struct stat *then = &db->seen;
+    if (stat(db->path, &now) != 0) {
+        return false; /* what is open is the best there is */
+    }
+    bool is_other = now.st_dev != then->st_dev || now.st_ino != then->st_ino;
+    return is_other || (db->is_fixed && (now.st_size != then->st_size ||
+                                         now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
+                                         now.st_mtim.tv_nsec != then->st_mtim.tv_nsec));
 }
 
 void db_close(struct db *db)
@@ -352,14 +414,4 @@ bool db_begin(struct db *db, struct catalog_error *err)
 void db_end(struct db *db)
 {
     (void)db_run(db, db_use(db, SQL_ROLLBACK, NULL), NULL); /* nothing was written */
-}
-
-bool db_commit(struct db *db, struct catalog_error *err)
-{
-    if (!db_run(db, db_use(db, SQL_COMMIT, err), err)) {
-        return false;
-    }
-    /* One file again where no reader holds the log; a reader that does is no fault. */
-    (void)sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    return true;
 }

@@ -66,12 +66,24 @@ struct db;
 /* Reading: the file must exist, be whole, and have a schema that this program knows; it is not
  * changed. */
 CATALOG_WARN_UNUSED bool db_open(struct db **out, const char *path, struct catalog_error *err);
+/* The same without reading the whole file first: for who shows a few rows and ends. A damaged page
+ * is an error when it is met. */
+CATALOG_WARN_UNUSED bool db_open_quick(struct db **out, const char *path,
+                                       struct catalog_error *err);
 /* Whether this handle sees nothing that is written after it was opened (no right to write in the
  * folder). */
 bool db_is_fixed(const struct db *db);
-/* Writing: an empty or missing file gets the schema. Leaves a transaction open: nothing is there
- * before db_commit(). */
+/* Whether it must be opened again to see the newest state: another file lies at the path, or the
+ * handle is fixed and the file was changed. Cheap. */
+bool db_is_outdated(const struct db *db);
+/* Writing: an empty or missing file gets the schema, an older schema is brought up to date. Leaves
+ * a transaction open: nothing is there before db_commit(), which makes a missing file whole or not
+ * at all. */
 CATALOG_WARN_UNUSED bool db_create(struct db **out, const char *path, struct catalog_error *err);
+/* The same for a file that must be there. */
+CATALOG_WARN_UNUSED bool db_change(struct db **out, const char *path, struct catalog_error *err);
+/* Writes a copy of what `db` sees to `path`, where nothing may be yet: whole or not at all. */
+CATALOG_WARN_UNUSED bool db_copy(struct db *db, const char *path, struct catalog_error *err);
 void db_close(struct db *db); /* rolls back what is not committed */
 CATALOG_WARN_UNUSED bool db_commit(struct db *db, struct catalog_error *err);
 
@@ -97,6 +109,89 @@ CATALOG_WARN_UNUSED bool db_providers(struct db *db, int64_t version, db_row_fn 
 CATALOG_WARN_UNUSED bool db_content_hash(struct db *db, int64_t version, char hex[65],
                                          struct catalog_error *err);
 
+/* The claims of a version of which there is evidence: contradicted where the newest contradiction is
+ * newer than the newest probe that confirmed it, else confirmed; `on` is the ISO time of the
+ * evidence that decided. In no order. */
+typedef bool db_verdict_fn(int64_t claim, enum claim_verdict verdict, const char *on,
+                           void *ud); /* false: stop, failed */
+CATALOG_WARN_UNUSED bool db_verdicts(struct db *db, int64_t version, db_verdict_fn *fn, void *ud,
+                                     struct catalog_error *err);
+
+/* ---- for those who make versions */
+
+/* The newest version that sources made. CATALOG_NOT_FOUND: there is none. */
+CATALOG_WARN_UNUSED bool db_newest_shipped(struct db *db, struct catalog_version *out,
+                                           struct catalog_error *err);
+/* The number of the newest version; 0: there is none. */
+CATALOG_WARN_UNUSED bool db_newest_number(struct db *db, int64_t *out, struct catalog_error *err);
+/* Members of a version, in order: row id, hash and what its key is made of; of a provider only its
+ * name. Borrowed until the callback returns; NULL: not said. */
+struct db_member {
+    int64_t id;
+    const unsigned char *hash;
+    const char *provider, *models, *endpoint, *param, *variant, *when, *source, *as_of, *valid_to;
+    bool is_local;
+};
+typedef bool db_member_fn(const struct db_member *m, void *ud); /* false: stop, failed */
+CATALOG_WARN_UNUSED bool db_members(struct db *db, int64_t version, db_member_fn *fn, void *ud,
+                                    struct catalog_error *err);
+CATALOG_WARN_UNUSED bool db_provider_members(struct db *db, int64_t version, db_member_fn *fn,
+                                             void *ud, struct catalog_error *err);
+/* One row, as with db_claims() and db_providers(). */
+CATALOG_WARN_UNUSED bool db_claim(struct db *db, int64_t id, db_row_fn *fn, void *ud,
+                                  struct catalog_error *err);
+CATALOG_WARN_UNUSED bool db_provider(struct db *db, int64_t id, db_row_fn *fn, void *ud,
+                                     struct catalog_error *err);
+/* Merge conflicts that are open in a version: row ids, 0 where there is none. */
+struct db_conflict {
+    int64_t since, base, shipped, local;
+    bool is_provider;
+};
+typedef bool db_conflict_fn(const struct db_conflict *f, void *ud); /* false: stop, failed */
+CATALOG_WARN_UNUSED bool db_conflicts(struct db *db, int64_t version, db_conflict_fn *fn, void *ud,
+                                      struct catalog_error *err);
+CATALOG_WARN_UNUSED bool db_add_conflict(struct db *db, int64_t version,
+                                         const struct db_conflict *f, struct catalog_error *err);
+
+/* Evidence (evidence.h): adds to the row of its day, or a new one; reads, newest first, of one claim
+ * or of all of a version. */
+struct evidence;
+CATALOG_WARN_UNUSED bool db_add_evidence(struct db *db, const struct evidence *e,
+                                         struct catalog_error *err);
+typedef bool db_evidence_fn(const struct evidence *e, void *ud); /* false: stop, no failure */
+CATALOG_WARN_UNUSED bool db_evidence(struct db *db, int64_t claim, int64_t version,
+                                     db_evidence_fn *fn, void *ud, struct catalog_error *err);
+
+/* ---- for people (db_read.c) */
+/* The number of the newest version that was there at `time`, the beginning of an ISO time. */
+CATALOG_WARN_UNUSED bool db_version_at(struct db *db, const char *time, int64_t *out,
+                                       struct catalog_error *err);
+/* As db_claims(), of a provider and a parameter; NULL: of all. */
+CATALOG_WARN_UNUSED bool db_find_claims(struct db *db, int64_t version, const char *provider,
+                                        const char *param, db_row_fn *fn, void *ud,
+                                        struct catalog_error *err);
+/* What version `in` has and `not_in` has not. */
+CATALOG_WARN_UNUSED bool db_only_claims(struct db *db, int64_t in, int64_t not_in, db_row_fn *fn,
+                                        void *ud, struct catalog_error *err);
+CATALOG_WARN_UNUSED bool db_only_providers(struct db *db, int64_t in, int64_t not_in, db_row_fn *fn,
+                                           void *ud, struct catalog_error *err);
+/* Every claim that any version held about a parameter, by row id. */
+CATALOG_WARN_UNUSED bool db_held_claims(struct db *db, const char *provider, const char *param,
+                                        db_row_fn *fn, void *ud, struct catalog_error *err);
+/* Each version that holds one of these claims: in the order of the claims, then by version. */
+typedef bool db_holder_fn(int64_t claim, int64_t version, int64_t position, void *ud);
+CATALOG_WARN_UNUSED bool db_holders(struct db *db, const int64_t *claims, size_t n,
+                                    db_holder_fn *fn, void *ud, struct catalog_error *err);
+/* Number, created, author and reason of all versions, in order: three cells. */
+CATALOG_WARN_UNUSED bool db_stamps(struct db *db, db_row_fn *fn, void *ud,
+                                   struct catalog_error *err);
+/* Names that are known: providers of a version (-1: of any), parameters of any. */
+typedef bool db_name_fn(const char *name, void *ud); /* false: stop */
+CATALOG_WARN_UNUSED bool db_provider_names(struct db *db, int64_t version, db_name_fn *fn, void *ud,
+                                           struct catalog_error *err);
+CATALOG_WARN_UNUSED bool db_param_names(struct db *db, db_name_fn *fn, void *ud,
+                                        struct catalog_error *err);
+
 /* Adds what is not there yet and says its row id; `hash` has 32 bytes. */
 CATALOG_WARN_UNUSED bool db_put_claim(struct db *db, const unsigned char *hash,
                                       const struct db_cell *cells, int64_t *id,
@@ -106,8 +201,9 @@ CATALOG_WARN_UNUSED bool db_put_provider(struct db *db, const unsigned char *has
                                          struct catalog_error *err);
 CATALOG_WARN_UNUSED bool db_put_version(struct db *db, const struct catalog_version *v,
                                         struct catalog_error *err);
-CATALOG_WARN_UNUSED bool db_add_claim(struct db *db, int64_t version, int64_t position, int64_t id,
-                                      struct catalog_error *err);
+/* n claims with the row ids id, id + 1 ... */
+CATALOG_WARN_UNUSED bool db_add_claims(struct db *db, int64_t version, int64_t position, int64_t id,
+                                       int64_t n, struct catalog_error *err);
 CATALOG_WARN_UNUSED bool db_add_provider(struct db *db, int64_t version, int64_t position,
                                          int64_t id, struct catalog_error *err);
 

@@ -34,21 +34,44 @@ static bool read_version(struct db *db, sqlite3_stmt *s, struct catalog_version 
     return true;
 }
 
+/* The row that a bound statement gives; *is_there false: none. */
+static bool one_version(struct db *db, sqlite3_stmt *s, bool *is_there, struct catalog_version *out,
+                        struct catalog_error *err)
+{
+    bool ok = db_step(db, s, is_there, err) && (!*is_there || read_version(db, s, out, err));
+    (void)sqlite3_reset(s);
+    return ok;
+}
+
 bool db_version(struct db *db, int64_t number, struct catalog_version *out,
                 struct catalog_error *err)
 {
     sqlite3_stmt *s = db_use(db, number ? SQL_VERSION : SQL_NEWEST, err);
-    bool has_row = false;
-    bool ok = s && (!number || db_bound(db, sqlite3_bind_int64(s, 1, number), err)) &&
-              db_step(db, s, &has_row, err);
-    if (ok && !has_row) {
-        ok = number ? catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version %lld",
-                                   db->path, (long long)number)
-                    : catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version", db->path);
+    bool is_there = false;
+    if (!s || (number && !db_bound(db, sqlite3_bind_int64(s, 1, number), err)) ||
+        !one_version(db, s, &is_there, out, err)) {
+        return false;
     }
-    ok = ok && read_version(db, s, out, err);
-    (void)sqlite3_reset(s);
-    return ok;
+    return is_there ||
+           (number ? catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version %lld",
+                                  db->path, (long long)number)
+                   : catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version", db->path));
+}
+
+bool db_newest_shipped(struct db *db, struct catalog_version *out, struct catalog_error *err)
+{
+    sqlite3_stmt *s = db_use(db, SQL_NEWEST_SHIPPED, err);
+    bool is_there = false;
+    if (!s || !one_version(db, s, &is_there, out, err)) {
+        return false;
+    }
+    return is_there || catalog_fail(err, CATALOG_NOT_FOUND,
+                                    "catalog '%s' has no version built from sources", db->path);
+}
+
+bool db_newest_number(struct db *db, int64_t *out, struct catalog_error *err)
+{
+    return db_read_int(db, SQL_NEWEST_NUMBER, out, err);
 }
 
 bool db_versions(struct db *db, catalog_version_fn *fn, void *ud, struct catalog_error *err)
@@ -80,13 +103,11 @@ static struct db_cell read_cell(sqlite3_stmt *s, int column)
     }
 }
 
-static bool read_rows(struct db *db, enum statement which, int64_t version, db_row_fn *fn, void *ud,
-                      struct catalog_error *err)
+bool db_each_row(struct db *db, sqlite3_stmt *s, db_row_fn *fn, void *ud, struct catalog_error *err)
 {
     struct db_cell cells[COLUMN_COUNT];
-    sqlite3_stmt *s = db_use(db, which, err);
     bool has_row = false;
-    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, version), err);
+    bool ok = true;
     while (ok && (ok = db_step(db, s, &has_row, err)) && has_row) {
         int n = sqlite3_column_count(s) - 1;
         for (int i = 0; i < n; i++) {
@@ -97,6 +118,15 @@ static bool read_rows(struct db *db, enum statement which, int64_t version, db_r
         }
         ok = ok && fn(sqlite3_column_int64(s, 0), cells, ud);
     }
+    return ok;
+}
+
+static bool read_rows(struct db *db, enum statement which, int64_t version, db_row_fn *fn, void *ud,
+                      struct catalog_error *err)
+{
+    sqlite3_stmt *s = db_use(db, which, err);
+    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, version), err) &&
+              db_each_row(db, s, fn, ud, err);
     (void)sqlite3_reset(s);
     return ok;
 }
@@ -110,6 +140,84 @@ bool db_providers(struct db *db, int64_t version, db_row_fn *fn, void *ud,
                   struct catalog_error *err)
 {
     return read_rows(db, SQL_PROVIDERS, version, fn, ud, err);
+}
+
+bool db_claim(struct db *db, int64_t id, db_row_fn *fn, void *ud, struct catalog_error *err)
+{
+    return read_rows(db, SQL_CLAIM_ROW, id, fn, ud, err);
+}
+
+bool db_provider(struct db *db, int64_t id, db_row_fn *fn, void *ud, struct catalog_error *err)
+{
+    return read_rows(db, SQL_PROVIDER_ROW, id, fn, ud, err);
+}
+
+static const char *text_at(sqlite3_stmt *s, int column)
+{
+    return (const char *)sqlite3_column_text(s, column);
+}
+
+static bool read_members(struct db *db, enum statement which, int64_t version, db_member_fn *fn,
+                         void *ud, struct catalog_error *err)
+{
+    sqlite3_stmt *s = db_use(db, which, err);
+    bool has_row = false;
+    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, version), err);
+    while (ok && (ok = db_step(db, s, &has_row, err)) && has_row) {
+        struct db_member m = {.id = sqlite3_column_int64(s, 0),
+                              .hash = sqlite3_column_blob(s, 1),
+                              .provider = text_at(s, 2)};
+        if (which == SQL_MEMBERS) {
+            m.models = text_at(s, 3);
+            m.endpoint = text_at(s, 4);
+            m.param = text_at(s, 5);
+            m.variant = text_at(s, 6);
+            m.when = text_at(s, 7);
+            m.source = text_at(s, 8);
+            m.as_of = text_at(s, 9);
+            m.is_local = sqlite3_column_int64(s, 10) != 0;
+            m.valid_to = text_at(s, 11);
+        }
+        bool is_whole =
+            m.hash && sqlite3_column_bytes(s, 1) == SHA256_LEN && m.provider &&
+            (which != SQL_MEMBERS || (m.models && m.endpoint && m.param && m.source && m.as_of));
+        ok = is_whole ? fn(&m, ud)
+                      : catalog_fail(err, CATALOG_BAD_DB,
+                                     "catalog '%s': row %lld cannot be read: build it again",
+                                     db->path, (long long)m.id);
+    }
+    (void)sqlite3_reset(s);
+    return ok;
+}
+
+bool db_members(struct db *db, int64_t version, db_member_fn *fn, void *ud,
+                struct catalog_error *err)
+{
+    return read_members(db, SQL_MEMBERS, version, fn, ud, err);
+}
+
+bool db_provider_members(struct db *db, int64_t version, db_member_fn *fn, void *ud,
+                         struct catalog_error *err)
+{
+    return read_members(db, SQL_PROVIDER_MEMBERS, version, fn, ud, err);
+}
+
+bool db_conflicts(struct db *db, int64_t version, db_conflict_fn *fn, void *ud,
+                  struct catalog_error *err)
+{
+    sqlite3_stmt *s = db_use(db, SQL_CONFLICTS, err);
+    bool has_row = false;
+    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, version), err);
+    while (ok && (ok = db_step(db, s, &has_row, err)) && has_row) {
+        struct db_conflict f = {.since = sqlite3_column_int64(s, 0),
+                                .is_provider = sqlite3_column_int64(s, 1) != 0,
+                                .base = sqlite3_column_int64(s, 2),
+                                .shipped = sqlite3_column_int64(s, 3),
+                                .local = sqlite3_column_int64(s, 4)};
+        ok = fn(&f, ud);
+    }
+    (void)sqlite3_reset(s);
+    return ok;
 }
 
 bool db_content_hash(struct db *db, int64_t version, char hex[65], struct catalog_error *err)
@@ -222,23 +330,34 @@ bool db_put_version(struct db *db, const struct catalog_version *v, struct catal
            db_bound(db, sqlite3_bind_int64(s, 8, v->base), err) && db_run(db, s, err);
 }
 
-static bool add_member(struct db *db, enum statement which, int64_t version, int64_t position,
-                       int64_t id, struct catalog_error *err)
+/* Whole numbers, bound in order. */
+static bool run_with(struct db *db, enum statement which, const int64_t *numbers, int n,
+                     struct catalog_error *err)
 {
     sqlite3_stmt *s = db_use(db, which, err);
-    return s && db_bound(db, sqlite3_bind_int64(s, 1, version), err) &&
-           db_bound(db, sqlite3_bind_int64(s, 2, position), err) &&
-           db_bound(db, sqlite3_bind_int64(s, 3, id), err) && db_run(db, s, err);
+    bool ok = s != NULL;
+    for (int i = 0; ok && i < n; i++) {
+        ok = db_bound(db, sqlite3_bind_int64(s, i + 1, numbers[i]), err);
+    }
+    return ok && db_run(db, s, err);
 }
 
-bool db_add_claim(struct db *db, int64_t version, int64_t position, int64_t id,
-                  struct catalog_error *err)
+bool db_add_claims(struct db *db, int64_t version, int64_t position, int64_t id, int64_t n,
+                   struct catalog_error *err)
 {
-    return add_member(db, SQL_ADD_CLAIM, version, position, id, err);
+    return run_with(db, SQL_ADD_CLAIM, (const int64_t[]){version, position, id, n}, 4, err);
 }
 
 bool db_add_provider(struct db *db, int64_t version, int64_t position, int64_t id,
                      struct catalog_error *err)
 {
-    return add_member(db, SQL_ADD_PROVIDER, version, position, id, err);
+    return run_with(db, SQL_ADD_PROVIDER, (const int64_t[]){version, position, id}, 3, err);
+}
+
+bool db_add_conflict(struct db *db, int64_t version, const struct db_conflict *f,
+                     struct catalog_error *err)
+{
+    const int64_t numbers[] = {version, f->since,   f->is_provider ? 1 : 0,
+                               f->base, f->shipped, f->local};
+    return run_with(db, SQL_ADD_CONFLICT, numbers, 6, err);
 }

@@ -4,14 +4,16 @@
  *  - each parameter that was asked for is in `send` unchanged, or is neutral and left out, or is
  * named by at least one adjustment; of a parameter in `because` the adjustment (`dropped`) says why
  * the target will not do: it is never sent anywhere;
- *  - `send` holds no parameter that was not asked for, unless an adjustment says `added`;
+ *  - `send` holds no parameter that was not asked for, unless an adjustment says `added`; so with
+ * every `extra`;
+ *  - the claims that a plan goes by are those that hold for what is sent, not for what was asked: a
+ * parameter that is left out counts as absent in the conditions of the others;
  *  - every parameter in `send` has a wire path;
  *  - route is PLAN_FALLBACK exactly when `because` is not empty;
  *  - a PLAN_REJECT holds `rejected` and `reject_text`, nothing else.
  *
  * A plan is for one target. When its route is PLAN_FALLBACK the caller resolves the fallback target
- * and plans again for that with policy on_unsupported = drop for hints only: see plan_make's
- * `is_fallback`.
+ * and plans again for that, with `is_fallback`: see struct plan_context.
  */
 #ifndef ISOTHERM_CATALOG_PLAN_H
 #define ISOTHERM_CATALOG_PLAN_H
@@ -25,6 +27,14 @@ struct policy {
     enum plan_unsupported on_unsupported;
     uint64_t require; /* bits of parameters that are strict: sent as asked, or the fallback answers,
                          or 400 */
+};
+
+/* What of the request is no parameter and still decides. */
+struct plan_context {
+    bool is_fallback; /* the target is the fallback itself: what it lacks can be answered by nobody:
+                         hints are dropped, others rejected */
+    bool stream;      /* the answer is asked for in pieces */
+    bool prefill;     /* the last message is the assistant's: it is to be continued */
 };
 
 enum plan_route { PLAN_TARGET, PLAN_FALLBACK, PLAN_REJECT };
@@ -70,7 +80,15 @@ struct adjustment {
     int64_t claim; /* row id, 0: no claim */
 };
 
-#define PLAN_ADJ_MAX 96
+/* What must travel with a parameter and is none itself: {"do_sample": true}. */
+struct plan_extra {
+    const char *wire; /* dotted path; borrowed from the snapshot, as is the value */
+    const json_t *value;
+    int64_t claim;
+};
+
+#define PLAN_EXTRA_MAX 16
+#define PLAN_ADJ_MAX   96
 struct plan {
     enum plan_route route;
     uint64_t because;      /* parameters for which the target will not do */
@@ -85,36 +103,44 @@ struct plan {
         stop_sent; /* `send` holds the whole list: so many of it leave, see plan_stop_is_sent() */
     bool stop_no_blank;  /* strings of white space only are not among them */
     size_t stop_len_max; /* nor are longer ones; 0: any length */
+    struct plan_extra extra[PLAN_EXTRA_MAX];
+    size_t n_extra;
     struct adjustment adj[PLAN_ADJ_MAX];
     size_t n_adj;
 };
 
-/* Cannot fail: every input has a plan, if only PLAN_REJECT. `out` is overwritten whole.
+/* Cannot fail: every input has a plan, if only PLAN_REJECT. `out` is overwritten whole. `how` NULL:
+ * not the fallback, not streamed, no prefill.
  *
  * In order, for each parameter asked: the claim that holds; supported and in range -> send (a wire
  * name that differs: `renamed`); out of range -> by policy clamped (to the nearest value that is
  * allowed; integers stay integers, an exclusive bound is approached by one step of 1e-6 relative to
  * 1 or 1), because, or rejected; neutral and not acceptable -> left out; `ignored` -> as
  * unsupported with its own reason; unsupported -> hints dropped, others by policy; stop lists ->
- * the first items_max sent, all enforced by the gateway. Then conflicts: of two parameters that may
- * not travel together a neutral one is left out silently, else temperature beats top_p, else the
- * one earlier in the table stays, and the other is dropped. Then required ones that were not asked:
- * added with the provider's default, else its maximum. `stop` that a provider lacks altogether is
- * never a reason to fall back: the gateway enforces it, also when it is required.
+ * the first items_max sent, all enforced by the gateway. Then required ones that are not sent:
+ * added with the provider's default, else its maximum. Then conflicts: of two parameters that may
+ * not travel together a required one stays; else a neutral one is left
+ * out silently, else `stop` goes (the gateway enforces it), else temperature beats top_p, else the
+ * one earlier in the table stays, and the other is dropped. A claim may also name what is no
+ * parameter: "stream", "prefill" (those always stay), "tool_choice_required" (a tool_choice that
+ * forces a call). What needs another one that is not sent is dropped; tool_choice and
+ * parallel_tool_calls always need tools. Last what claims add: `extra`. `stop` that a provider
+ * lacks altogether is never a reason to fall back: the gateway enforces it, also when it is
+ * required.
+ *
+ * All of it is done again until the conditions of the claims saw what is sent; values that keep
+ * excluding each other are dropped as a conflict.
  *
  * A claim that takes exactly one value (min = max, or one in `values`) leaves nothing to clamp to:
- * another value counts as unsupported, and the neutral one is left out. So do a seed outside of the
- * provider's range, strings and JSON values: the nearest seed or the nearest tool list would be
- * another request. Hints are dropped for any of these reasons, and for length.
+ * another value counts as unsupported, and the neutral one is left out unless it is required. So do
+ * a seed outside of the provider's range, strings and JSON values: the nearest seed or the nearest
+ * tool list would be another request. Hints are dropped for any of these reasons, and for length.
  *
  * Required (`policy.require`): sent as asked; else the fallback where on_unsupported is LOCAL and
  * the parameter is no hint; else 400. A rejection beats a fallback: whether 400 is the answer never
- * depends on the other parameters.
- *
- * is_fallback: the target is the fallback itself: what it lacks can be answered by nobody: hints
- * are dropped, others rejected. */
+ * depends on the fallback. */
 void plan_make(const struct rules *r, const struct policy *pol, const struct sampling *asked,
-               bool is_fallback, struct plan *out);
+               const struct plan_context *how, struct plan *out);
 
 /* Whether the i-th string of the list `stop` (plan->send) leaves for the provider. */
 bool plan_stop_is_sent(const struct plan *p, const json_t *stop, size_t i);

@@ -74,6 +74,25 @@ static bool is_above_max(const struct claim *c, double x)
     return c->has_max && (x > c->max || (c->max_exclusive && x == c->max));
 }
 
+/* The nearest number that is allowed, if there is one: bounds may lie between two integers, or be
+ * the excluded ends of nothing. */
+static struct plan_fitting fit_between(const struct claim *c, enum param p, enum reason reason,
+                                       double x)
+{
+    bool is_whole = c->is_integer || sampling_table[p].type == VALUE_INT;
+    double step = is_whole ? 1 : 0;
+    double low = c->min_exclusive ? c->min + step_of(p, c->min) : c->min;
+    double high = c->max_exclusive ? c->max - step_of(p, c->max) : c->max;
+    if (is_whole) {
+        low = c->min_exclusive ? floor(c->min) + step : ceil(c->min);
+        high = c->max_exclusive ? ceil(c->max) - step : floor(c->max);
+        x = rint(x);
+    }
+    x = c->has_max && x > high ? high : x;
+    x = c->has_min && x < low ? low : x;
+    return is_above_max(c, x) || is_below_min(c, x) ? misfit(reason) : near(p, reason, x);
+}
+
 static struct plan_fitting fit_number(const struct claim *c, enum param p, struct value v)
 {
     double x = number_of(v);
@@ -81,16 +100,27 @@ static struct plan_fitting fit_number(const struct claim *c, enum param p, struc
         return fit_listed(c, p, x);
     }
     bool is_below = is_below_min(c, x), is_above = is_above_max(c, x);
-    if ((is_below || is_above) && plan_is_fixed(c)) {
-        return misfit(REASON_NOT_A_VALUE);
+    if (!is_below && !is_above && (!c->is_integer || x == rint(x))) {
+        return fits;
     }
-    if (is_below) {
-        return near(p, REASON_BELOW_MIN, c->min_exclusive ? c->min + step_of(p, c->min) : c->min);
+    enum reason reason = is_below   ? REASON_BELOW_MIN
+                         : is_above ? REASON_ABOVE_MAX
+                                    : REASON_NOT_A_VALUE;
+    return plan_is_fixed(c) ? misfit(REASON_NOT_A_VALUE) : fit_between(c, p, reason, x);
+}
+
+/* Bounds of a boolean are those of an old integer form of it; only listed booleans count. */
+static struct plan_fitting fit_bool(const struct claim *c, bool b)
+{
+    bool is_said = false;
+    for (size_t i = 0; i < json_array_size(c->values); i++) {
+        const json_t *item = json_array_get(c->values, i);
+        if (json_is_boolean(item) && json_is_true(item) == b) {
+            return fits;
+        }
+        is_said = is_said || json_is_boolean(item);
     }
-    if (is_above) {
-        return near(p, REASON_ABOVE_MAX, c->max_exclusive ? c->max - step_of(p, c->max) : c->max);
-    }
-    return c->is_integer && x != rint(x) ? near(p, REASON_NOT_A_VALUE, rint(x)) : fits;
+    return is_said ? misfit(REASON_NOT_A_VALUE) : fits;
 }
 
 /* ---- words */
@@ -130,10 +160,10 @@ static struct plan_fitting fit_bias(const struct claim *c, json_t *object)
 {
     for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
         double x = json_number_value(json_object_iter_value(it));
-        if (c->has_min && x < c->min) {
+        if (is_below_min(c, x)) {
             return misfit(REASON_BELOW_MIN);
         }
-        if (c->has_max && x > c->max) {
+        if (is_above_max(c, x)) {
             return misfit(REASON_ABOVE_MAX);
         }
         if (c->is_integer && x != rint(x)) {
@@ -197,7 +227,8 @@ struct plan_fitting plan_fit_value(const struct claim *c, enum param p, struct v
         return fit_word(c, v.s);
     case VALUE_JSON:
         return fit_json(c, p, v);
-    case VALUE_BOOL: /* bounds of a boolean parameter are those of an old integer form of it */
+    case VALUE_BOOL:
+        return fit_bool(c, v.b);
     case VALUE_NONE:
         break;
     }

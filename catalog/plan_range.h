@@ -21,6 +21,9 @@ struct plan_fitting {
  * can be split. */
 struct plan_fitting plan_fit_value(const struct claim *c, enum param p, struct value v);
 
+/* How many strings of the list fit the limits of the plan (stop_len_max, stop_no_blank). */
+size_t plan_stop_count_fit(const struct plan *p, const json_t *stop);
+
 /* Whether the claim takes exactly one value. */
 bool plan_is_fixed(const struct claim *c);
 

@@ -2,10 +2,18 @@
  * day.
  *
  * Sources overlap and disagree; everything they say stays in the catalog. Here one claim is chosen
- * for each parameter (and for each condition of it), by one order of strength: an expression beats
- * "*", a later date beats an earlier one, then confidence, then the later row.
+ * for each parameter (and for each condition of it), by one order of strength: what was set on this
+ * machine beats what was shipped, an expression beats "*", a later date beats an earlier one, then
+ * confidence, then the later row.
+ *
+ * Whoever sets a limit without a condition means it under every condition: an unconditional local
+ * claim puts aside the shipped conditional ones of its parameter. A local claim does not make a
+ * model known: the stand-in still answers for everything that was not set.
+ *
+ * Gathering asks a provider's expressions once each (some ten microseconds), so what came out is
+ * kept in the snapshot: see rules_cache.h.
  */
-#include "snapshot.h"
+#include "rules_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +50,9 @@ static int confidence_rank(const struct claim *c)
 
 static bool is_stronger(const struct claim *a, const struct claim *b)
 {
+    if (a->is_local != b->is_local) {
+        return a->is_local;
+    }
     int a_star = a->models[0] == '*', b_star = b->models[0] == '*';
     if (a_star != b_star) {
         return b_star;
@@ -91,8 +102,19 @@ static bool is_valid_on(const struct claim *c, const char *day)
            (!c->valid_to || strncmp(day, c->valid_to, strlen(c->valid_to)) <= 0);
 }
 
-static void put_conditional(struct rules *r, const struct claim *c)
+/* The rules that are being gathered. */
+struct gathering {
+    const struct snapshot *s;
+    const char *endpoint, *day;
+    struct rules *r;
+    bool only_local; /* leave what was shipped aside */
+    bool is_full;    /* more conditional claims than rules hold */
+    bool is_known;   /* a shipped pattern that counts knows the model */
+};
+
+static void put_conditional(struct gathering *g, const struct claim *c)
 {
+    struct rules *r = g->r;
     for (size_t i = 0; i < r->n_conditional; i++) {
         if (same_condition(r->conditional[i], c)) {
             if (is_stronger(c, r->conditional[i])) {
@@ -101,9 +123,11 @@ static void put_conditional(struct rules *r, const struct claim *c)
             return;
         }
     }
-    if (r->n_conditional < RULES_CONDITIONAL_MAX) {
-        r->conditional[r->n_conditional++] = c;
+    if (r->n_conditional == RULES_CONDITIONAL_MAX) {
+        g->is_full = true;
+        return;
     }
+    r->conditional[r->n_conditional++] = c;
 }
 
 /* A condition on a switch that no request can set is settled here. */
@@ -124,20 +148,21 @@ static void note_retired(struct rules *r, const struct claim *c, const char *day
 }
 
 /* Puts a claim in its place; whether it counts at all. */
-static bool put_claim(struct rules *r, const struct claim *c, const char *day)
+static bool put_claim(struct gathering *g, const struct claim *c)
 {
-    if (!is_for_planning(c)) {
+    struct rules *r = g->r;
+    if (!is_for_planning(c) || (g->only_local && !c->is_local)) {
         return false;
     }
-    if (!is_valid_on(c, day)) {
-        note_retired(r, c, day);
+    if (!is_valid_on(c, g->day)) {
+        note_retired(r, c, g->day);
         return false;
     }
     if (c->when.param) {
-        put_conditional(r, c);
+        put_conditional(g, c);
         return true;
     }
-    enum behaviour b = find_behaviour(c->param);
+    enum behaviour b = c->param_id == PARAM_COUNT ? find_behaviour(c->param) : BEHAVIOUR_COUNT;
     const struct claim **slot = c->param_id != PARAM_COUNT ? &r->param[c->param_id]
                                 : b != BEHAVIOUR_COUNT     ? &r->behaviour[b]
                                                            : NULL;
@@ -147,24 +172,42 @@ static bool put_claim(struct rules *r, const struct claim *c, const char *day)
     return true;
 }
 
-/* All claims for `model`; whether a pattern knows it. */
-static bool gather(const struct snapshot *s, const char *endpoint, const char *model,
-                   const char *day, struct rules *r)
+/* Each expression is asked once for a model, however many groups share it. */
+#define MATCHES_KEPT 1024 /* the shipped catalog has some hundred and fifty */
+struct matches {
+    unsigned char known[MATCHES_KEPT]; /* 0: not asked yet, 1: no, 2: yes */
+};
+
+static bool pattern_matches(struct matches *m, const struct snapshot *s,
+                            const struct snapshot_pattern *p, const char *model)
 {
-    bool is_known = false;
-    for (size_t g = 0; g < s->n_groups; g++) {
-        const struct snapshot_group *group = &s->groups[g];
-        if (strcmp(group->provider, r->provider->id) != 0 ||
-            !endpoint_matches(group->endpoint, endpoint) ||
-            !snapshot_pattern_matches(group->pattern, model)) {
+    size_t at = p ? (size_t)(p - s->patterns) : MATCHES_KEPT;
+    if (at >= MATCHES_KEPT) {
+        return snapshot_pattern_matches(p, model);
+    }
+    if (m->known[at] == 0) {
+        m->known[at] = snapshot_pattern_matches(p, model) ? 2 : 1;
+    }
+    return m->known[at] == 2;
+}
+
+/* All claims for `model`. */
+static void gather(struct gathering *g, const char *model)
+{
+    struct matches matches = {{0}};
+    for (size_t i = 0; i < g->s->n_groups; i++) {
+        const struct snapshot_group *group = &g->s->groups[i];
+        if (group->provider != g->r->provider->id ||
+            !endpoint_matches(group->endpoint, g->endpoint) ||
+            !pattern_matches(&matches, g->s, group->pattern, model)) {
             continue;
         }
-        for (size_t i = group->first; i < group->first + group->n; i++) {
-            bool counts = put_claim(r, &s->claims[i], day);
-            is_known = is_known || (counts && group->pattern);
+        for (size_t k = group->first; k < group->first + group->n; k++) {
+            const struct claim *c = &g->s->claims[k];
+            bool counts = put_claim(g, c);
+            g->is_known = g->is_known || (counts && group->pattern && !c->is_local);
         }
     }
-    return is_known;
 }
 
 /* ---- conditions */
@@ -214,9 +257,27 @@ static int compare_conditional(const void *a, const void *b)
 static void settle_behaviour(struct rules *r, const struct claim *c)
 {
     enum behaviour b = find_behaviour(c->param);
-    if (b != BEHAVIOUR_COUNT && !r->behaviour[b] && condition_holds(&c->when, &nothing)) {
+    if (b == BEHAVIOUR_COUNT || !condition_holds(&c->when, &nothing)) {
+        return;
+    }
+    const struct claim *other = r->behaviour[b];
+    if (!other || (c->is_local && !other->is_local)) {
         r->behaviour[b] = c;
     }
+}
+
+/* What was set here without a condition holds under every condition. */
+static void put_aside(struct rules *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_conditional; i++) {
+        const struct claim *c = r->conditional[i];
+        const struct claim *set = c->param_id != PARAM_COUNT ? r->param[c->param_id] : NULL;
+        if (!set || !set->is_local || c->is_local) {
+            r->conditional[n++] = c;
+        }
+    }
+    r->n_conditional = n;
 }
 
 _Static_assert(RULES_CONDITIONAL_MAX <= UINT8_MAX, "conditional_first holds every place");
@@ -224,12 +285,14 @@ _Static_assert(RULES_CONDITIONAL_MAX <= UINT8_MAX, "conditional_first holds ever
 static void finish(struct rules *r)
 {
     size_t i = 0;
+    put_aside(r);
     qsort(r->conditional, r->n_conditional, sizeof r->conditional[0], compare_conditional);
     for (int p = 0; p < PARAM_COUNT; p++) {
         bool is_required = r->param[p] && r->param[p]->is_required;
         r->conditional_first[p] = (uint8_t)i;
         for (; i < r->n_conditional && r->conditional[i]->param_id == (enum param)p; i++) {
             is_required = is_required || r->conditional[i]->is_required;
+            r->condition_bits |= PARAM_BIT(r->conditional[i]->when.id);
         }
         r->required_bits |= is_required ? PARAM_BIT(p) : 0;
     }
@@ -237,6 +300,37 @@ static void finish(struct rules *r)
     for (; i < r->n_conditional; i++) {
         settle_behaviour(r, r->conditional[i]);
     }
+}
+
+/* Everything but the cache. `model` is borrowed by `out`. */
+static bool make_rules(const struct snapshot *s, const struct provider *p, const char *model,
+                       enum catalog_route route, const char *day, struct rules *out,
+                       struct catalog_error *err)
+{
+    struct gathering g = {.s = s,
+                          .endpoint = route == CATALOG_CHAT ? p->chat_endpoint : p->text_endpoint,
+                          .day = day,
+                          .r = out};
+    *out = (struct rules){.provider = p, .model = model};
+    gather(&g, model);
+    if (g.is_known) {
+        out->retired_on = NULL; /* some claims have ended, the model has not */
+    } else if (p->stand_in) {
+        const char *retired_on = out->retired_on;
+        *out = (struct rules){.provider = p, .model = model, .is_stand_in = true};
+        gather(&g, p->stand_in);
+        g.only_local = true;
+        gather(&g, model);
+        out->retired_on = retired_on;
+    }
+    if (g.is_full) {
+        return catalog_fail(err, CATALOG_BAD_DB,
+                            "model '%.128s' of '%s' has more than %d conditional claims: give it "
+                            "fewer",
+                            model, p->id, RULES_CONDITIONAL_MAX);
+    }
+    finish(out);
+    return true;
 }
 
 bool snapshot_rules(const struct snapshot *s, const char *provider, const char *model,
@@ -247,17 +341,17 @@ bool snapshot_rules(const struct snapshot *s, const char *provider, const char *
     if (!p) {
         return catalog_fail(err, CATALOG_NOT_FOUND, "the catalog has no provider '%s'", provider);
     }
-    const char *endpoint = route == CATALOG_CHAT ? p->chat_endpoint : p->text_endpoint;
-    *out = (struct rules){.provider = p, .model = model};
-    if (gather(s, endpoint, model, day, out)) {
-        out->retired_on = NULL; /* some claims have ended, the model has not */
-    } else if (p->stand_in) {
-        const char *retired_on = out->retired_on;
-        *out = (struct rules){.provider = p, .model = model, .is_stand_in = true};
-        (void)gather(s, endpoint, p->stand_in, day, out);
-        out->retired_on = retired_on;
+    struct rules_key key = {.provider = p, .model = model, .route = route};
+    bool has_key = rules_cache_era(s->cache, day, &key.era);
+    if (has_key && rules_cache_find(s->cache, &key, out)) {
+        return true;
     }
-    finish(out);
+    if (!make_rules(s, p, model, route, day, out, err)) {
+        return false;
+    }
+    if (has_key) {
+        rules_cache_put(s->cache, &key, out);
+    }
     return true;
 }
 
@@ -275,4 +369,17 @@ const struct claim *rules_claim(const struct rules *r, enum param p, const struc
         return beams && beams->support != CLAIM_YES ? beams : NULL;
     }
     return r->param[p];
+}
+
+void rules_forget(struct rules *r, enum param p)
+{
+    size_t first = r->conditional_first[p], n = r->conditional_first[p + 1] - first;
+    r->param[p] = NULL;
+    r->required_bits &= ~PARAM_BIT(p);
+    memmove(&r->conditional[first], &r->conditional[first + n],
+            (r->n_conditional - first - n) * sizeof r->conditional[0]);
+    r->n_conditional -= n;
+    for (int q = p + 1; q <= PARAM_COUNT; q++) {
+        r->conditional_first[q] = (uint8_t)(r->conditional_first[q] - n);
+    }
 }

@@ -68,19 +68,27 @@ CREATE TABLE version_provider (
     PRIMARY KEY (version, position)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE version_claim (
+-- The claims of a version, in order: runs of claims whose row ids follow each other. What a set or an unset changes is a few rows, not a
+-- list of thousands. The view shows them one by one.
+CREATE TABLE version_run (
     version  INTEGER NOT NULL REFERENCES version (number),
     position INTEGER NOT NULL,
     claim    INTEGER NOT NULL REFERENCES claim (id),
+    n        INTEGER NOT NULL CHECK (n > 0),
     PRIMARY KEY (version, position)
 ) STRICT, WITHOUT ROWID;
+CREATE VIEW version_claim (version, position, claim) AS
+SELECT r.version, r.position + c.id - r.claim, c.id FROM version_run r JOIN claim c ON c.id BETWEEN r.claim AND r.claim + r.n - 1;
 
--- Both sides of an upgrade changed one claim: the local one holds, all three are kept. NULL: not there on that side.
+-- Both sides of an upgrade changed one claim: the local one holds, all three are kept. Row ids of claims, or of providers; NULL: not there on
+-- that side. A version has a row for each that is open in it; `since` is the version in which it came up.
 CREATE TABLE merge_conflict (
-    version INTEGER NOT NULL REFERENCES version (number),
-    base    INTEGER REFERENCES claim (id),
-    shipped INTEGER REFERENCES claim (id),
-    local   INTEGER REFERENCES claim (id)
+    version     INTEGER NOT NULL REFERENCES version (number),
+    since       INTEGER NOT NULL REFERENCES version (number),
+    is_provider INTEGER NOT NULL,
+    base        INTEGER,
+    shipped     INTEGER,
+    local       INTEGER
 ) STRICT;
 CREATE INDEX merge_conflict_by_version ON merge_conflict (version);
 

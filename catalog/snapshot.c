@@ -5,14 +5,11 @@
  * lists grow while rows come in; what points into them (patterns, groups) is resolved when they
  * have stopped growing.
  */
-#include "snapshot.h"
 #include "catalog_sha256.h"
+#include "rules_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define MODEL_LEN_MAX                                                                              \
-    256 /* a longer id is no model's name; it would only feed the regular expressions */
 
 /* ---- growing lists */
 
@@ -33,6 +30,9 @@ struct load {
     struct snapshot *s;
     size_t *pattern_at; /* of each claim: index into patterns, SIZE_MAX for "*" */
     size_t pattern_at_cap;
+    uint32_t *json_slots; /* open addressing: place in the snapshot's json + 1, by the address of
+                             its text, which is interned; 0: free */
+    size_t n_json_slots;
     struct catalog_error *err;
 };
 
@@ -55,23 +55,40 @@ static bool take_text(struct load *l, struct db_cell c, const char **out)
     return *out || c.type != DB_TEXT || no_memory(l);
 }
 
-static bool take_json(struct load *l, int64_t id, struct db_cell c, const json_t **out)
+/* The slot where a text has its place, or would have it; the table always has a free one. */
+static uint32_t *json_slot(const struct load *l, const char *text)
 {
-    struct snapshot *s = l->s;
-    const char *text;
-    *out = NULL;
-    if (!take_text(l, c, &text)) {
-        return false;
-    }
-    if (!text) {
-        return true;
-    }
-    for (size_t i = 0; i < s->n_json; i++) {
-        if (s->json[i].text == text) {
-            *out = s->json[i].value;
-            return true;
+    size_t i = ((uintptr_t)text >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    for (;; i++) {
+        uint32_t *slot = &l->json_slots[i & (l->n_json_slots - 1)];
+        if (*slot == 0 || l->s->json[*slot - 1].text == text) {
+            return slot;
         }
     }
+}
+
+static bool grow_json_slots(struct load *l)
+{
+    if (l->s->n_json * 2 < l->n_json_slots) {
+        return true;
+    }
+    size_t n = l->n_json_slots ? 2 * l->n_json_slots : 256;
+    uint32_t *more = calloc(n, sizeof *more);
+    if (!more) {
+        return no_memory(l);
+    }
+    free(l->json_slots);
+    l->json_slots = more;
+    l->n_json_slots = n;
+    for (size_t i = 0; i < l->s->n_json; i++) {
+        *json_slot(l, l->s->json[i].text) = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+static bool parse_json(struct load *l, int64_t id, const char *text, const json_t **out)
+{
+    struct snapshot *s = l->s;
     struct snapshot_json *more = grow(s->json, s->n_json, &s->json_cap, sizeof *more);
     if (!more) {
         return no_memory(l);
@@ -85,6 +102,31 @@ static bool take_json(struct load *l, int64_t id, struct db_cell c, const json_t
     }
     s->json[s->n_json++] = (struct snapshot_json){text, value};
     *out = value;
+    return true;
+}
+
+static bool take_json(struct load *l, int64_t id, struct db_cell c, const json_t **out)
+{
+    const char *text;
+    *out = NULL;
+    if (!take_text(l, c, &text)) {
+        return false;
+    }
+    if (!text) {
+        return true;
+    }
+    if (!grow_json_slots(l)) {
+        return false;
+    }
+    uint32_t *slot = json_slot(l, text);
+    if (*slot != 0) {
+        *out = l->s->json[*slot - 1].value;
+        return true;
+    }
+    if (!parse_json(l, id, text, out)) {
+        return false;
+    }
+    *slot = (uint32_t)l->s->n_json;
     return true;
 }
 
@@ -198,6 +240,13 @@ static double cell_number(struct db_cell c)
     return c.type == DB_INT ? (double)c.i : c.d;
 }
 
+static struct value cell_value(struct db_cell c)
+{
+    return c.type == DB_INT    ? (struct value){.type = VALUE_INT, .i = c.i}
+           : c.type == DB_REAL ? (struct value){.type = VALUE_NUMBER, .d = c.d}
+                               : (struct value){.type = VALUE_NONE};
+}
+
 static void take_numbers(const struct db_cell *cells, struct claim *c)
 {
     c->is_required = cells[COLUMN_required].i != 0;
@@ -205,6 +254,8 @@ static void take_numbers(const struct db_cell *cells, struct claim *c)
     c->has_max = cells[COLUMN_max].type != DB_NULL;
     c->min = cell_number(cells[COLUMN_min]);
     c->max = cell_number(cells[COLUMN_max]);
+    c->min_value = cell_value(cells[COLUMN_min]);
+    c->max_value = cell_value(cells[COLUMN_max]);
     c->min_exclusive = cells[COLUMN_min_exclusive].i != 0;
     c->max_exclusive = cells[COLUMN_max_exclusive].i != 0;
     c->is_integer = cells[COLUMN_integer].i != 0;
@@ -235,6 +286,8 @@ static bool take_lists(struct load *l, const struct db_cell *cells, struct claim
         c->fallback = (struct value){.type = VALUE_NUMBER, .d = json_real_value(fallback)};
     } else if (json_is_boolean(fallback)) {
         c->fallback = (struct value){.type = VALUE_BOOL, .b = json_is_true(fallback)};
+    } else if (fallback) {
+        c->fallback = (struct value){.type = VALUE_JSON, .j = fallback};
     }
     if (when) {
         const json_t *in = json_object_get(when, "in");
@@ -378,12 +431,65 @@ static bool check_hash(struct db *db, const struct snapshot *s, struct catalog_e
     return true;
 }
 
+/* ---- verdicts */
+
+struct claim_place {
+    int64_t id;
+    size_t at;
+};
+
+static int compare_place(const void *a, const void *b)
+{
+    const struct claim_place *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+struct verdicts {
+    struct load *l;
+    struct claim_place *places; /* owned; by row id */
+};
+
+static bool take_verdict(int64_t id, enum claim_verdict verdict, const char *on, void *ud)
+{
+    struct verdicts *v = ud;
+    struct snapshot *s = v->l->s;
+    struct claim_place key = {.id = id};
+    if (!v->places) { /* mostly there is no evidence at all */
+        v->places = calloc(s->n_claims + 1, sizeof *v->places);
+        if (!v->places) {
+            return no_memory(v->l);
+        }
+        for (size_t i = 0; i < s->n_claims; i++) {
+            v->places[i] = (struct claim_place){s->claims[i].id, i};
+        }
+        qsort(v->places, s->n_claims, sizeof *v->places, compare_place);
+    }
+    const struct claim_place *found =
+        bsearch(&key, v->places, s->n_claims, sizeof *v->places, compare_place);
+    if (found) {
+        struct claim *c = &s->claims[found->at];
+        c->verdict = verdict;
+        c->verdict_on = on ? arena_intern(&s->arena, on) : NULL;
+        return c->verdict_on || !on || no_memory(v->l);
+    }
+    return true;
+}
+
+static bool load_verdicts(struct db *db, struct load *l)
+{
+    struct verdicts v = {.l = l};
+    bool ok = db_verdicts(db, l->s->version.number, take_verdict, &v, l->err);
+    free(v.places);
+    return ok;
+}
+
 static bool load_rows(struct db *db, int64_t version, struct load *l)
 {
     struct snapshot *s = l->s;
     return db_version(db, version, &s->version, l->err) && check_hash(db, s, l->err) &&
            db_providers(db, s->version.number, take_provider, l, l->err) &&
-           db_claims(db, s->version.number, take_claim, l, l->err) && make_groups(l);
+           db_claims(db, s->version.number, take_claim, l, l->err) && load_verdicts(db, l) &&
+           make_groups(l);
 }
 
 bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct catalog_error *err)
@@ -400,8 +506,13 @@ bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct
         ok = load_rows(db, version, &l);
         db_end(db);
     }
+    if (ok) {
+        s->cache = rules_cache_new(s->claims, s->n_claims);
+        ok = s->cache || no_memory(&l);
+    }
     arena_end_interning(&s->arena);
     free(l.pattern_at);
+    free(l.json_slots);
     if (!ok) {
         snapshot_release(s);
         return false;
@@ -433,6 +544,7 @@ void snapshot_release(struct snapshot *s)
     free(s->patterns);
     free(s->json);
     free(s->groups);
+    rules_cache_free(s->cache);
     arena_release(&s->arena);
     free(s);
 }
@@ -471,7 +583,7 @@ const struct provider *snapshot_provider_at(const struct snapshot *s, size_t i)
 
 bool snapshot_pattern_matches(const struct snapshot_pattern *p, const char *model)
 {
-    return !p || (strnlen(model, MODEL_LEN_MAX + 1) <= MODEL_LEN_MAX &&
+    return !p || (strnlen(model, SNAPSHOT_MODEL_MAX + 1) <= SNAPSHOT_MODEL_MAX &&
                   regexec(&p->re, model, 0, NULL, 0) == 0);
 }
 

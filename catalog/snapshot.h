@@ -28,6 +28,11 @@ struct snapshot_group {
     size_t first, n;                        /* of snapshot.claims */
 };
 
+struct rules_cache;
+
+#define SNAPSHOT_MODEL_MAX                                                                         \
+    256 /* a longer id is no model's name; it would only feed the regular expressions */
+
 struct snapshot {
     atomic_size_t n_refs;
     struct catalog_version version;
@@ -39,6 +44,7 @@ struct snapshot {
     struct snapshot_group *groups;
     size_t n_providers, n_claims, n_patterns, n_json, n_groups;
     size_t providers_cap, claims_cap, patterns_cap, json_cap, groups_cap;
+    struct rules_cache *cache; /* owned; the only part that changes, see rules_cache.h */
 };
 
 /* Reads one version whole, in one transaction, and checks its hash. */

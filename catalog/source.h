@@ -8,8 +8,12 @@
  *   ]}
  *
  * Nothing unknown is let through: a key, a word or a parameter that this program does not know is
- * an error that names the file, the claim (counted from 1) and the field. A field that is null,
- * false or an empty list is the same as one that is not there.
+ * an error that names the file, the line, the claim (counted from 1) and the field. A field that is
+ * null, false or an empty list is the same as one that is not there.
+ *
+ * Two claims may not have one key: models, endpoint, param, variant, `when`, source, as_of, and
+ * whether they are derived or local. Another content under the same key is a contradiction that
+ * nobody could settle.
  */
 #ifndef ISOTHERM_CATALOG_SOURCE_H
 #define ISOTHERM_CATALOG_SOURCE_H
@@ -22,6 +26,7 @@
 #define SOURCE_TEXT_MAX    4096 /* longest string; notes have 320 bytes today */
 #define SOURCE_PATTERN_MAX 256  /* longest regular expression */
 #define SOURCE_LIST_MAX    64   /* longest list inside a claim */
+#define SOURCE_DEPTH_MAX   8    /* of what `default` and `adds` hold; 3 today */
 
 struct source {
     json_t *root; /* owned; what follows is inside of it */
@@ -36,13 +41,28 @@ CATALOG_WARN_UNUSED bool source_load(struct source *out, const char *path,
                                      struct catalog_error *err);
 void source_release(struct source *s);
 
+/* Its two halves: the file as JSON; the JSON, taken whatever comes of it, as a source. `path` is
+ * for error texts. */
+CATALOG_WARN_UNUSED bool source_read(const char *path, json_t **root, struct catalog_error *err);
+CATALOG_WARN_UNUSED bool source_take(struct source *out, json_t *root, const char *path,
+                                     struct catalog_error *err);
+/* One form of a claim or provider, and the hash of it: what it is known by. */
+void source_normalise(json_t *object);
+CATALOG_WARN_UNUSED bool source_hash(const json_t *j, unsigned char out[SHA256_LEN],
+                                     struct catalog_error *err);
+
 /* Where an error is: claim 0 is the provider object. */
 struct source_place {
     const char *path;
     size_t claim;
     const char *param;
     struct catalog_error *err;
+    const char *text; /* of the file, to say the line; NULL: no line is said */
+    size_t text_len;
 };
+/* The line on which the i-th claim begins (0: the provider), in a text that is a source in form; 0:
+ * it has none. */
+size_t source_line(const char *text, size_t len, size_t claim);
 /* Sets the error; always false. */
 bool source_bad(const struct source_place *at, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

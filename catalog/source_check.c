@@ -13,20 +13,54 @@
 /* Claims about what is no sampling parameter: behaviours (catalog.h) and texts kept for people. A
  * name that is neither of these nor a parameter is taken for a slip. */
 static const char *const text_params[] = {
+    "allowed_token_ids",
+    "bad_words",
+    "cache_prompt",
+    "chat_template_kwargs",
+    "choice",
+    "context_length",
     "context_overflow",
     "do_sample",
+    "dry_allowed_length",
+    "dry_base",
+    "dry_multiplier",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
+    "dynatemp_exponent",
+    "dynatemp_range",
     "grammar",
+    "include_stop_str_in_output",
+    "json_schema_native",
+    "keep_alive",
+    "loop_abort",
+    "max_tokens_alias",
+    "min_keep",
     "mirostat",
+    "mirostat_eta",
+    "mirostat_tau",
+    "num_keep",
+    "penalty_window",
+    "post_sampling_probs",
+    "prompt_logprobs",
     "reasoning_output",
+    "regex",
     "regex_grammar",
+    "repetition_detection",
+    "repetition_penalty_window",
+    "return_token_ids",
+    "sampler_order",
+    "smoothing_factor",
+    "stop_regex",
+    "suffix",
+    "temperature_last",
+    "tfs",
     "thinking_budget",
     "thinking_token_budget",
     "tool_choice_required",
     "top_a",
     "top_n_sigma",
-    "xtc",
-    "dry",
-    "penalty_window",
+    "xtc_probability",
+    "xtc_threshold",
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -150,9 +184,13 @@ bool source_check_provider(const struct source_place *at, const json_t *provider
             return false;
         }
     }
-    const char *id = text_of(provider, "id");
-    if (strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(id) || strlen(id) > 63) {
-        return source_bad(at, "id", "must be of a-z, 0-9 and -, at most 63");
+    const char *id = text_of(provider, "id"), *url = text_of(provider, "base_url");
+    if (strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-.") != strlen(id) || strlen(id) > 63 ||
+        id[0] == '.') {
+        return source_bad(at, "id", "must be of a-z, 0-9, - and ., at most 63");
+    }
+    if (url && strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0) {
+        return source_bad(at, "base_url", "must begin with https:// or http://");
     }
     return check_auth(at, provider);
 }
@@ -163,6 +201,51 @@ static bool check_list(const struct source_place *at, const char *field, const j
 {
     if (!json_is_array(v) || json_array_size(v) > SOURCE_LIST_MAX) {
         return source_bad(at, field, "must be a list of at most %d", SOURCE_LIST_MAX);
+    }
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *item = json_array_get(v, i);
+        if (json_is_array(item) || json_is_object(item) || json_is_null(item)) {
+            return source_bad(at, field, "must hold plain values");
+        }
+        if (json_is_string(item) && !check_text(at, field, item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* 64-bit integers, signed and not, are the largest that a source has meant. */
+static bool check_number(const struct source_place *at, const char *field, const json_t *v)
+{
+    if (!json_is_number(v)) {
+        return source_bad(at, field, "must be a number");
+    }
+    return fabs(json_number_value(v)) <= 0x1p64 || source_bad(at, field, "is beyond 64 bits");
+}
+
+/* What may be sent or said as it is: small, and not nested without end. */
+static bool check_json(const struct source_place *at, const char *field, const json_t *v, int depth)
+{
+    const char *key;
+    json_t *item;
+    if (depth > SOURCE_DEPTH_MAX) {
+        return source_bad(at, field, "is nested deeper than %d", SOURCE_DEPTH_MAX);
+    }
+    if (json_array_size(v) + json_object_size(v) > SOURCE_LIST_MAX) {
+        return source_bad(at, field, "holds more than %d values", SOURCE_LIST_MAX);
+    }
+    if (json_string_length(v) > SOURCE_TEXT_MAX) {
+        return source_bad(at, field, "is longer than %d bytes", SOURCE_TEXT_MAX);
+    }
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        if (!check_json(at, field, json_array_get(v, i), depth + 1)) {
+            return false;
+        }
+    }
+    json_object_foreach ((json_t *)v, key, item) {
+        if (strlen(key) > SOURCE_PATTERN_MAX || !check_json(at, field, item, depth + 1)) {
+            return source_bad(at, field, "has a name longer than %d bytes", SOURCE_PATTERN_MAX);
+        }
     }
     return true;
 }
@@ -177,7 +260,7 @@ static bool check_column(const struct source_place *at, const char *field, const
         return json_is_boolean(v) || source_bad(at, field, "must be true or false");
     }
     if (strcmp(kind, "NUMBER") == 0) {
-        return json_is_number(v) || source_bad(at, field, "must be a number");
+        return check_number(at, field, v);
     }
     if (strcmp(kind, "COUNT") == 0) {
         return (json_is_integer(v) && json_integer_value(v) > 0 &&
@@ -190,9 +273,7 @@ static bool check_column(const struct source_place *at, const char *field, const
     if (strcmp(kind, "OBJECT") == 0) {
         return json_is_object(v) || source_bad(at, field, "must be an object");
     }
-    return !json_is_array(v) && !json_is_object(v) /* ANY: the default */
-               ? true
-               : source_bad(at, field, "must be a plain value");
+    return check_json(at, field, v, 0); /* ANY: the default */
 }
 
 static bool check_columns(const struct source_place *at, const json_t *claim)
@@ -337,26 +418,75 @@ static bool check_when(const struct source_place *at, const json_t *claim)
         json_array_size(values) > SOURCE_LIST_MAX) {
         return source_bad(at, "when", "must be {\"param\": name, \"in\" or \"not_in\": [values]}");
     }
+    const char *param = text_of(when, "param");
+    if (strspn(param, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(param) ||
+        strlen(param) > 63) {
+        return source_bad(at, "when", "must name a parameter or a switch, of a-z, 0-9 and _");
+    }
     for (size_t i = 0; i < json_array_size(values); i++) {
-        if (!json_is_string(json_array_get(values, i))) {
+        const json_t *word = json_array_get(values, i);
+        if (!json_is_string(word) || json_string_length(word) == 0) {
             return source_bad(at, "when", "must hold its values as strings");
+        }
+        if (json_string_length(word) > SOURCE_PATTERN_MAX) {
+            return source_bad(at, "when", "has a value longer than %d bytes", SOURCE_PATTERN_MAX);
         }
     }
     return true;
 }
 
-/* What the planner relies on: a parameter that is supported has a place in the body. */
-static bool check_wire(const struct source_place *at, const json_t *claim)
+static bool check_words_of_source(const struct source_place *at, const json_t *claim)
 {
-    const char *support = text_of(claim, "support");
-    if (strcmp(support, "absent") == 0 && text_of(claim, "wire")) {
-        return source_bad(at, "wire", "must not be there: what is absent has no place in the body");
-    }
-    if (strcmp(support, "yes") == 0 && !text_of(claim, "wire") &&
-        sampling_find(text_of(claim, "param")) != PARAM_COUNT) {
-        return source_bad(at, "wire", "is missing: where in the body does it go");
+    const json_t *list = json_object_get(claim, "conflicts_text");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!json_is_string(json_array_get(list, i))) {
+            return source_bad(at, "conflicts_text", "must hold strings");
+        }
     }
     return true;
+}
+
+/* "a.b_c": names with dots between them. */
+static bool is_path(const char *s)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    while (*s) {
+        size_t n = strspn(s, letters);
+        if (n == 0 || (s[n] != '\0' && (s[n] != '.' || s[n + 1] == '\0'))) {
+            return false;
+        }
+        s += n + (s[n] == '.');
+    }
+    return true;
+}
+
+static bool check_adds(const struct source_place *at, const json_t *claim)
+{
+    json_t *adds = json_object_get(claim, "adds"), *value;
+    const char *path;
+    if (!adds) {
+        return true;
+    }
+    if (json_object_size(adds) == 0 || strcmp(text_of(claim, "support"), "yes") != 0) {
+        return source_bad(at, "adds", "must hold something, and goes with \"support\": \"yes\"");
+    }
+    json_object_foreach (adds, path, value) {
+        if (!path[0] || strlen(path) > SOURCE_PATTERN_MAX || !is_path(path)) {
+            return source_bad(at, "adds", "must map paths such as \"options.seed\" to values");
+        }
+    }
+    return check_json(at, "adds", adds, 0);
+}
+
+/* What the planner relies on: a parameter that is supported has a place in the body. What is not
+ * supported may have one too: where the source says it would be. */
+static bool check_wire(const struct source_place *at, const json_t *claim)
+{
+    bool is_supported = strcmp(text_of(claim, "support"), "yes") == 0;
+    return !is_supported || text_of(claim, "wire") ||
+           sampling_find(text_of(claim, "param")) == PARAM_COUNT ||
+           source_bad(at, "wire", "is missing: where in the body does it go");
 }
 
 bool source_check_claim(const struct source_place *at, const json_t *claim)
@@ -364,5 +494,6 @@ bool source_check_claim(const struct source_place *at, const json_t *claim)
     return check_columns(at, claim) && check_needed(at, claim) && check_words(at, claim) &&
            check_dates(at, claim) && check_models(at, claim) && check_range(at, claim) &&
            check_names(at, claim, "conflicts") && check_names(at, claim, "needs") &&
-           check_when(at, claim) && check_wire(at, claim);
+           check_words_of_source(at, claim) && check_when(at, claim) && check_adds(at, claim) &&
+           check_wire(at, claim);
 }

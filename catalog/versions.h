@@ -104,11 +104,13 @@ CATALOG_WARN_UNUSED bool catalog_diff(struct catalog *c, int64_t from, int64_t t
                                       catalog_difference_fn *fn, void *ud,
                                       struct catalog_error *err);
 
-/* Every claim that any version held about this parameter, in order of its first appearance. */
+/* Every claim that any version held about this parameter, in order of its first appearance. One
+ * that was taken away and came back is given once for each time. */
 struct version_life {
     const json_t *claim;
     int64_t first, last;         /* versions that hold it; last 0: the newest still does */
-    const char *since, *until;   /* times of these; until NULL with last 0 */
+    const char *since, *until;   /* the time of the first, and of the version that no longer held
+                                    it: believed until then; NULL with last 0 */
     const char *author, *reason; /* of the first */
 };
 typedef bool catalog_life_fn(const struct version_life *l, void *ud);

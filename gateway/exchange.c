@@ -11,6 +11,7 @@
 
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "exchange_evidence.h"
 #include "exchange_record.h"
 #include "local-engine/link.h"
 #include "reply.h"
@@ -75,6 +76,40 @@ static void leave_call(struct exchange *x)
 
 /* ---- 3 to 6: parse, resolve, plan, encode */
 
+static void use_snapshot(struct exchange *x, struct snapshot *s)
+{
+    snapshot_release(x->snap);
+    x->snap = x->env.snap = s;
+}
+
+/* The version that the request names was read, or is not there. The client may have left. */
+static void on_version(struct snapshot *s, const struct failure *f, void *ud)
+{
+    struct exchange *x = ud;
+    if (s) {
+        use_snapshot(x, s);
+    } else {
+        fail_with(x, f);
+    }
+    x->at = s && !x->client_gone ? STEP_RESOLVE : STEP_FINGERPRINT;
+    run(x);
+}
+
+static enum next choose_version(struct exchange *x)
+{
+    int64_t version = x->prep.request.catalog_version;
+    struct snapshot *s = gateway_snapshot(x->gw, version, NULL);
+    if (s) {
+        use_snapshot(x, s);
+        return NEXT;
+    }
+    if (keeper_version(x->gw->keeper, version, conn_loop(x->conn), on_version, x)) {
+        return WAIT;
+    }
+    (void)failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
+    return jump(x, STEP_FINGERPRINT);
+}
+
 static enum next step_parse(struct exchange *x)
 {
     x->snap = gateway_snapshot(x->gw, 0, &x->fail);
@@ -86,16 +121,7 @@ static enum next step_parse(struct exchange *x)
         return jump(x, STEP_END); /* nothing was asked of anybody: there is nothing to record */
     }
     x->is_parsed = true;
-    if (x->prep.request.catalog_version) {
-        struct snapshot *chosen =
-            gateway_snapshot(x->gw, x->prep.request.catalog_version, &x->fail);
-        if (!chosen) {
-            return jump(x, STEP_FINGERPRINT);
-        }
-        snapshot_release(x->snap);
-        x->snap = x->env.snap = chosen;
-    }
-    return NEXT;
+    return x->prep.request.catalog_version ? choose_version(x) : NEXT;
 }
 
 static enum next step_resolve(struct exchange *x)
@@ -328,25 +354,15 @@ static void on_piece(struct slice piece, void *ud)
 
 /* Whether the provider refused a parameter that its claims allow: then that claim is out and the
  * plan is made anew, once. */
-static bool may_rule_out(struct exchange *x, const char *name)
+static bool may_rule_out(struct exchange *x, enum param p)
 {
-    const struct plan *plan = &x->prep.plan;
-    if (!name[0] || x->has_begun || x->prep.ruled_out || x->fail.status != 400) {
+    if (p == PARAM_COUNT || x->has_begun || x->prep.ruled_out || x->fail.status != 400) {
         return false;
     }
-    for (unsigned i = 0; i < PARAM_COUNT; i++) {
-        if (!sampling_has(&plan->send, (enum param)i)) {
-            continue;
-        }
-        if (strcmp(sampling_table[i].name, name) == 0 ||
-            (plan->wire[i] && strcmp(plan->wire[i], name) == 0)) {
-            x->prep.ruled_out |= PARAM_BIT(i);
-            log_write(LOG_WARNING, "claim_contradicted", "id", x->request_id, "model",
-                      x->prep.target.name, "param", sampling_table[i].name, NULL);
-            return true;
-        }
-    }
-    return false;
+    x->prep.ruled_out |= PARAM_BIT(p);
+    log_write(LOG_WARNING, "claim_contradicted", "id", x->request_id, "model", x->prep.target.name,
+              "param", sampling_table[p].name, NULL);
+    return true;
 }
 
 static void on_refusal(struct exchange *x)
@@ -357,7 +373,11 @@ static void on_refusal(struct exchange *x)
                                     upstream_header(x->up, "retry-after"), param, &f);
     fail_with(x, &f);
     exchange_record_attempt(x, x->upstream_status, x->fail.code);
-    if (may_rule_out(x, param)) {
+    enum param refused = exchange_evidence_param(x, param);
+    if (refused != PARAM_COUNT) {
+        exchange_evidence_refused(x, refused);
+    }
+    if (may_rule_out(x, refused)) {
         memset(&x->fail, 0, sizeof x->fail);
         stop_call(x);
         x->at = STEP_PLAN;
@@ -527,6 +547,7 @@ static enum next step_fingerprint(struct exchange *x)
 {
     loop_timer_cancel(conn_loop(x->conn), &x->silence);
     exchange_record_seal(x);
+    exchange_evidence_tell(x);
     if (exchange_record_fill(x)) {
         return NEXT;
     }
@@ -640,6 +661,7 @@ static void release(struct exchange *x)
         prepare_release(&x->prep);
     }
     exchange_record_release(x);
+    exchange_evidence_release(x);
     gateway_env_release(&x->env);
     snapshot_release(x->snap);
     buf_release(&x->body);

@@ -8,6 +8,7 @@
 #define ISOTHERM_EXCHANGE_H
 
 #include "io/engine_child.h"
+#include "io/keeper.h"
 #include "io/records.h"
 #include "io/server.h"
 #include "io/upstream.h"
@@ -17,10 +18,11 @@
 #define GATEWAY_LOOPS_MAX 16
 
 /* What all requests share. Set up by isothermd.c before the server starts; `snap` and `conf` are
- * guarded by `lock`: a reload replaces `conf`, and a request keeps the one it began with. */
+ * guarded by `lock`: a reload replaces `conf`, the keeper `snap`, and a request keeps the ones it
+ * began with. */
 struct gateway {
     const struct config *conf;
-    struct catalog *catalog;
+    struct keeper *keeper;
     struct snapshot *snap;
     pthread_mutex_t lock;
     struct records *records;
@@ -31,8 +33,9 @@ struct gateway {
     int64_t started_us;
 };
 
-/* A reference to the current snapshot, or to `version` when it is not 0 (404 when there is none).
- * Yours: snapshot_release(). */
+/* A reference to the current snapshot, or to `version` when it is not 0 and is loaded. NULL: it is
+ * not; keeper_version() is to be asked, which may have to read it (`f` says so). Yours:
+ * snapshot_release(). */
 struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f);
 /* Fills a prepare_env for `snap`: today's date in `day` (11 bytes), fresh randomness, a reference
  * to the configuration: gateway_env_release(). */

@@ -19,18 +19,14 @@ int64_t gateway_now_us(void)
 
 struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f)
 {
-    struct snapshot *s = NULL;
     (void)pthread_mutex_lock(&g->lock);
-    if (version == 0 || version == snapshot_version(g->snap)) {
-        s = snapshot_ref(g->snap);
-    } else {
-        struct catalog_error e = {.code = CATALOG_OK};
-        if (!catalog_snapshot(g->catalog, version, &s, &e)) {
-            (void)failure_from_catalog(f, &e);
-            s = NULL;
-        }
-    }
+    struct snapshot *s =
+        version == 0 || version == snapshot_version(g->snap) ? snapshot_ref(g->snap) : NULL;
     (void)pthread_mutex_unlock(&g->lock);
+    if (!s && !(s = keeper_loaded(g->keeper, version))) {
+        (void)failure_set(f, 503, "catalog_version_not_loaded", NULL,
+                          "catalog version %" PRId64 " is not loaded", version);
+    }
     return s;
 }
 

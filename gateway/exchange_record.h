@@ -47,6 +47,7 @@ struct exchange {
     struct fingerprint_hash *hash[ANSWER_CHOICES_MAX];
     uint64_t n_deltas;
     json_t *attempts;
+    struct exchange_notes *notes; /* see exchange_evidence.h; NULL: nothing was refused */
 };
 
 void exchange_record_init(struct exchange *x);

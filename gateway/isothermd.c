@@ -91,20 +91,45 @@ static enum log_level level_of(const char *word)
     return strcmp(word, "debug") == 0 ? LOG_DEBUG : LOG_INFO;
 }
 
+static enum keeper_learn learn_of(const struct config *c)
+{
+    return strcmp(c->catalog_learn, "off") == 0     ? KEEPER_LEARN_OFF
+           : strcmp(c->catalog_learn, "apply") == 0 ? KEEPER_LEARN_APPLY
+                                                    : KEEPER_LEARN_SUGGEST;
+}
+
+/* From the keeper's thread. Requests that began with the old one hold it. */
+static void on_snapshot(struct snapshot *s, void *ud)
+{
+    struct gateway *g = ud;
+    (void)pthread_mutex_lock(&g->lock);
+    struct snapshot *old = g->snap;
+    g->snap = s;
+    (void)pthread_mutex_unlock(&g->lock);
+    snapshot_release(old);
+}
+
 static bool open_catalog(struct gateway *g)
 {
-    struct catalog_error e = {.code = CATALOG_OK};
-    char path[4096];
-    if (g->conf->catalog_path) {
-        (void)snprintf(path, sizeof path, "%s", g->conf->catalog_path);
-    } else {
-        (void)paths_find("catalog.db", path, sizeof path);
+    struct failure f = {.status = 0};
+    char path[4096], shipped[4096];
+    bool has_shipped = paths_find("catalog.db", shipped, sizeof shipped);
+    struct keeper_options o = {.path = path,
+                               .shipped = shipped,
+                               .is_named = g->conf->catalog_path != NULL,
+                               .pin = g->conf->catalog_pin,
+                               .learn = learn_of(g->conf),
+                               .on_snapshot = on_snapshot,
+                               .ud = g};
+    if (o.is_named && !has_shipped) {
+        o.shipped = NULL; /* the named one is what the error is about */
     }
-    if (catalog_open(&g->catalog, path, &e) &&
-        catalog_snapshot(g->catalog, g->conf->catalog_pin, &g->snap, &e)) {
+    if (!config_catalog_path(g->conf, path, sizeof path)) {
+        (void)failure_set(&f, 500, "catalog_unusable", NULL, "the path of the catalog is too long");
+    } else if (keeper_start(&g->keeper, &o, &g->snap, &f)) {
         return true;
     }
-    log_write(LOG_ERROR, "catalog_unusable", "path", path, "error", e.text, NULL);
+    log_write(LOG_ERROR, "catalog_unusable", "path", path, "error", f.message, NULL);
     return false;
 }
 
@@ -234,11 +259,13 @@ static void raise_limits(void)
     }
 }
 
-static void say_ready(const struct gateway *g)
+static void say_ready(struct gateway *g)
 {
     char port[16], version[24];
+    struct snapshot *s = gateway_snapshot(g, 0, NULL);
     (void)snprintf(port, sizeof port, "%u", server_port(g->server));
-    (void)snprintf(version, sizeof version, "%" PRId64, snapshot_version(g->snap));
+    (void)snprintf(version, sizeof version, "%" PRId64, snapshot_version(s));
+    snapshot_release(s);
     log_write(LOG_INFO, "listening", "address", g->conf->listen ? g->conf->listen : "-", "port",
               port, "socket", g->conf->socket ? g->conf->socket : "-", "catalog_version", version,
               "version", ISOTHERM_VERSION, NULL);
@@ -247,12 +274,13 @@ static void say_ready(const struct gateway *g)
 
 /* What the configuration names and nobody has: told at a start and at a reload, since only a
  * request would show it. */
-static void warn_of_providers(const struct gateway *g)
+static void warn_of_providers(struct gateway *g)
 {
     char key[CONFIG_KEY_BYTES_MAX + 1];
+    struct snapshot *s = gateway_snapshot(g, 0, NULL);
     for (unsigned i = 0; i < g->conf->n_providers; i++) {
         const struct config_provider *p = &g->conf->providers[i];
-        if (!snapshot_provider(g->snap, p->catalog)) {
+        if (!snapshot_provider(s, p->catalog)) {
             log_write(LOG_WARNING, "provider_unknown", "provider", p->name, "catalog", p->catalog,
                       "hint", "set catalog to one that 'isothermctl catalog show' lists", NULL);
         }
@@ -262,6 +290,7 @@ static void warn_of_providers(const struct gateway *g)
         }
         explicit_bzero(key, sizeof key);
     }
+    snapshot_release(s);
 }
 
 /* ---- signals */
@@ -291,6 +320,7 @@ static void reload(struct gateway *g, const char *path)
     g->conf = fresh;
     (void)pthread_mutex_unlock(&g->lock);
     config_free(old); /* requests that began with it hold it */
+    keeper_set(g->keeper, fresh->catalog_pin, learn_of(fresh));
     log_init(level_of(fresh->log_level));
     log_write(LOG_INFO, "reloaded", "config", path, NULL);
     warn_of_providers(g);
@@ -334,11 +364,14 @@ static int serve(struct gateway *g, const char *config)
     }
     warn_of_providers(g);
     say_ready(g);
+    keeper_upgrade(g->keeper);
     wait_for_end(g, config, &signals);
     server_halt(g->server, GRACE_MS);
     engine_child_stop(g->engine);
     records_close(g->records); /* its thread posts to the loops */
     g->records = NULL;
+    keeper_stop(g->keeper); /* so does this one */
+    g->keeper = NULL;
     server_stop(g->server, 0);
     return 0;
 }
@@ -370,8 +403,8 @@ static int run(int argc, char **argv)
     g.started_us = gateway_now_us();
     rc = serve(&g, o.config);
     records_close(g.records);
+    keeper_stop(g.keeper);
     snapshot_release(g.snap);
-    catalog_close(g.catalog);
     config_free(g.conf);
     return rc;
 }

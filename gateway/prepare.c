@@ -53,7 +53,7 @@ static bool load_rules(struct prepared *p, const struct prepare_env *env, struct
     }
     for (unsigned i = 0; i < PARAM_COUNT; i++) {
         if (!p->is_fallback && (p->ruled_out & PARAM_BIT(i))) {
-            rules->param[i] = NULL; /* nobody says anything any more: counts as absent */
+            rules_forget(rules, (enum param)i);
         }
     }
     return true;
@@ -87,6 +87,18 @@ static bool add_moved(struct prepared *p, const struct plan *first, const struct
     return true;
 }
 
+/* What of the request is no parameter and still decides what may be sent. */
+static struct plan_context context_of(const struct prepared *p)
+{
+    const json_t *messages = p->request.content.messages;
+    size_t n = json_array_size(messages);
+    const char *role =
+        n ? json_string_value(json_object_get(json_array_get(messages, n - 1), "role")) : NULL;
+    return (struct plan_context){.is_fallback = p->is_fallback || p->target.provider->is_local,
+                                 .stream = p->request.stream,
+                                 .prefill = role && strcmp(role, "assistant") == 0};
+}
+
 static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
                           const struct sampling *asked, struct failure *f)
 {
@@ -107,7 +119,8 @@ static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
         !load_rules(p, env, &p->rules, f)) {
         return false;
     }
-    plan_make(&p->rules, &p->request.policy, asked, true, &p->plan);
+    struct plan_context how = context_of(p);
+    plan_make(&p->rules, &p->request.policy, asked, &how, &p->plan);
     if (p->plan.route == PLAN_REJECT) {
         return rejected(p, &p->plan, f);
     }
@@ -228,7 +241,8 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
             &asked,
             PARAM_SEED); /* -1 is "no seed", also where a provider would take it as a number */
     }
-    plan_make(&p->rules, &p->request.policy, &asked, p->target.provider->is_local, &p->plan);
+    struct plan_context how = context_of(p);
+    plan_make(&p->rules, &p->request.policy, &asked, &how, &p->plan);
     assert(plan_check_invariants(&p->plan, &asked));
     if (p->plan.route == PLAN_REJECT) {
         return rejected(p, &p->plan, f);

@@ -81,6 +81,17 @@ static const char *key_name_of(const struct target *t, const struct config_provi
     return configured && configured->base_url ? NULL : t->provider->key_env;
 }
 
+/* Before the address: some of these have none, and it would not help to set one. */
+static bool set_backend(struct target *t, struct failure *f)
+{
+    t->backend = backend_find(t->provider->dialect);
+    return t->backend ||
+           failure_set(f, 501, "dialect_not_built", "model",
+                       "provider '%.64s' is in the catalog, but this build does not speak its "
+                       "dialect '%.32s': ask another one",
+                       t->provider_name, t->provider->dialect);
+}
+
 static bool set_address(struct target *t, const struct config_provider *configured,
                         enum request_kind kind, struct failure *f)
 {
@@ -89,7 +100,8 @@ static bool set_address(struct target *t, const struct config_provider *configur
     const char *path = kind == REQUEST_CHAT ? t->provider->chat_path : t->provider->text_path;
     if (!base) {
         return failure_set(f, 404, "model_not_found", "model",
-                           "provider '%.64s' has no address: set providers[].base_url",
+                           "provider '%.64s' has no address of its own: set base_url for it in the "
+                           "configuration, under providers",
                            t->provider_name);
     }
     if (!path) {
@@ -134,16 +146,12 @@ bool resolve(const struct config *conf, const struct snapshot *snap, enum reques
         }
         (void)snprintf(t.model, sizeof t.model, "%s", slash + 1);
         (void)snprintf(t.name, sizeof t.name, "%s", name);
-        if (!set_address(&t, configured, kind, f)) {
+        if (!set_backend(&t, f) || !set_address(&t, configured, kind, f)) {
             return false;
         }
     }
-    t.backend = backend_find(t.provider->dialect);
-    if (!t.backend) {
-        return failure_set(
-            f, 500, "unknown_dialect", "model",
-            "this build has no dialect '%.32s', which the catalog names for provider '%.64s'",
-            t.provider->dialect, t.provider_name);
+    if (!t.backend && !set_backend(&t, f)) {
+        return false;
     }
     *out = t;
     return true;

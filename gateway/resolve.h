@@ -23,7 +23,7 @@ struct target {
 };
 
 /* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint;
- * 500 for a dialect of the catalog that this build does not have. */
+ * 501 dialect_not_built for a dialect of the catalog that this build does not speak. */
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
              const char *model, struct target *out, struct failure *f)
     __attribute__((warn_unused_result));

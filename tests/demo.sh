@@ -4,6 +4,8 @@
 set -eu
 B=${BUILD:-build}
 work=$(mktemp -d)
+export XDG_STATE_HOME=$work/state
+unset STATE_DIRECTORY
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
 

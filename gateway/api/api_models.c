@@ -6,12 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static json_t *claim_json(const struct claim *c)
+/* "verified": a probe or live traffic has confirmed it; "contradicted" is there where they said
+ * otherwise. */
+static json_t *parameter_json(const struct claim *c)
 {
-    return json_pack("{s:s,s:o,s:o,s:o,s:s,s:b}", "support", claim_support_name(c->support), "min",
-                     c->has_min ? json_real(c->min) : json_null(), "max",
-                     c->has_max ? json_real(c->max) : json_null(), "default",
-                     value_json(c->fallback), "as_of", c->as_of, "verified", 0);
+    json_t *o = json_pack("{s:s,s:o,s:o,s:o,s:s,s:b}", "support", claim_support_name(c->support),
+                          "min", c->has_min ? value_json(c->min_value) : json_null(), "max",
+                          c->has_max ? value_json(c->max_value) : json_null(), "default",
+                          value_json(c->fallback), "as_of", c->as_of, "verified",
+                          c->verdict == CLAIM_CONFIRMED);
+    if (o && c->verdict == CLAIM_CONTRADICTED) {
+        (void)json_object_set_new(o, "contradicted", json_true());
+    }
+    return o;
 }
 
 static json_t *parameters_json(const struct rules *r)
@@ -19,7 +26,7 @@ static json_t *parameters_json(const struct rules *r)
     json_t *o = json_object();
     for (unsigned i = 0; o && i < PARAM_COUNT; i++) {
         if (r->param[i]) {
-            (void)json_object_set_new(o, sampling_table[i].name, claim_json(r->param[i]));
+            (void)json_object_set_new(o, sampling_table[i].name, parameter_json(r->param[i]));
         }
     }
     return o;

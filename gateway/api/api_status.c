@@ -1,11 +1,49 @@
 /* api_status.c - GET /healthz: the process answers. GET /readyz: it can do its work: catalog open,
- * records writable, engine up. */
+ * records writable, engine up; and which catalog that is, how old, and what is wrong with the one
+ * that should be used. */
 #include "routes.h"
+
+#include <stdio.h>
+#include <time.h>
 
 void api_status_health(struct gateway *g, struct conn *c)
 {
     (void)g;
     routes_reply_json(c, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+/* Whole days since an ISO time, UTC; -1: it is none. */
+static int age_days(const char *created)
+{
+    struct tm tm = {.tm_mday = 0};
+    if (sscanf(created, "%4d-%2d-%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday) != 3) {
+        return -1;
+    }
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    time_t then = timegm(&tm), now = time(NULL);
+    return then == (time_t)-1 ? -1 : now < then ? 0 : (int)((now - then) / 86400);
+}
+
+static json_t *catalog_json(struct gateway *g)
+{
+    struct keeper_status s;
+    struct prepare_env env;
+    char day[11];
+    keeper_status(g->keeper, &s);
+    gateway_env(g, NULL, day, &env);
+    int age = age_days(s.created);
+    bool is_stale = age >= 0 && (unsigned)age > env.conf->catalog_stale_days;
+    json_t *evidence = json_pack("{s:s,s:I,s:I}", "learn", env.conf->catalog_learn, "stored",
+                                 (json_int_t)s.n_evidence, "dropped", (json_int_t)s.n_dropped);
+    json_t *o = json_pack(
+        "{s:s,s:I,s:I,s:I,s:s,s:o,s:b,s:b,s:o,s:o}", "path", s.path, "version",
+        (json_int_t)s.version, "newest", (json_int_t)s.newest, "pin",
+        (json_int_t)env.conf->catalog_pin, "created", s.created, "age_days",
+        age >= 0 ? json_integer(age) : json_null(), "stale", is_stale, "is_fallback", s.is_fallback,
+        "refused", s.refused[0] ? json_string(s.refused) : json_null(), "evidence", evidence);
+    gateway_env_release(&env);
+    return o;
 }
 
 void api_status_ready(struct gateway *g, struct conn *c)
@@ -14,10 +52,11 @@ void api_status_ready(struct gateway *g, struct conn *c)
     struct snapshot *s = gateway_snapshot(g, 0, &f);
     bool engine = g->engine && engine_child_is_ready(g->engine),
          records = records_is_writable(g->records);
-    json_t *o = json_pack(
-        "{s:s,s:o,s:b,s:b,s:I}", "status", s && engine && records ? "ready" : "not ready",
-        "catalog_version", s ? json_integer(snapshot_version(s)) : json_null(), "engine", engine,
-        "records", records, "records_failed", (json_int_t)records_n_failed(g->records));
+    json_t *o = json_pack("{s:s,s:o,s:o,s:b,s:b,s:I}", "status",
+                          s && engine && records ? "ready" : "not ready", "catalog_version",
+                          s ? json_integer(snapshot_version(s)) : json_null(), "catalog",
+                          catalog_json(g), "engine", engine, "records", records, "records_failed",
+                          (json_int_t)records_n_failed(g->records));
     snapshot_release(s);
     routes_reply_json(c, s && engine && records ? 200 : 503, o);
 }

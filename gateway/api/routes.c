@@ -34,6 +34,30 @@ static void explain(struct gateway *g, struct conn *c, const char *rest)
     api_explain(g, c);
 }
 
+static void catalog(struct gateway *g, struct conn *c, const char *rest)
+{
+    (void)rest;
+    api_catalog_show(g, c);
+}
+
+static void catalog_list(struct gateway *g, struct conn *c, const char *rest)
+{
+    (void)rest;
+    api_catalog_versions(g, c);
+}
+
+static void catalog_difference(struct gateway *g, struct conn *c, const char *rest)
+{
+    (void)rest;
+    api_catalog_diff(g, c);
+}
+
+static void catalog_past(struct gateway *g, struct conn *c, const char *rest)
+{
+    (void)rest;
+    api_catalog_history(g, c);
+}
+
 static void health(struct gateway *g, struct conn *c, const char *rest)
 {
     (void)rest;
@@ -55,6 +79,10 @@ static const struct route {
     {"POST", "/v1/completions", false, text},
     {"GET", "/v1/models", true, models},
     {"POST", "/v1/explain", false, explain},
+    {"GET", "/v1/catalog", false, catalog},
+    {"GET", "/v1/catalog/versions", false, catalog_list},
+    {"GET", "/v1/catalog/diff", false, catalog_difference},
+    {"GET", "/v1/catalog/history", false, catalog_past},
     {"GET", "/healthz", false, health},
     {"GET", "/readyz", false, ready},
 };
@@ -103,7 +131,7 @@ void routes_handle(struct conn *c, void *gateway)
     struct failure f = {.status = 0};
     (void)failure_set(&f, 404, "not_found", NULL,
                       "there is no '%.128s' here: see /v1/chat/completions, /v1/completions, "
-                      "/v1/models, /v1/explain",
+                      "/v1/models, /v1/explain, /v1/catalog",
                       path);
     routes_reply_failure(c, &f);
 }

@@ -208,7 +208,7 @@ static struct decoder *anthropic_decoder_new(bool is_stream, bool is_chat)
     struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
     if (d) {
-        pieces_init(&d->pieces, is_stream);
+        pieces_init(&d->pieces, is_stream ? FORM_SSE : FORM_WHOLE);
     }
     return d;
 }
@@ -457,9 +457,10 @@ static bool take_whole(struct decoder *d, const json_t *o)
     return ok;
 }
 
-static bool on_json(const json_t *o, void *ud)
+static bool on_json(const json_t *o, struct slice event, void *ud)
 {
     struct decoder *d = ud;
+    (void)event; /* the objects say themselves what they are */
     struct refusal r;
     if (d->is_ended || !o) {
         return true; /* there is no [DONE] here; a proxy may have added one */

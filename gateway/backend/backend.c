@@ -176,8 +176,30 @@ static bool wire_form(const struct call *c, enum param p, json_t **value, const 
     return true;
 }
 
+/* What travels along with parameters; before them, so that a value of theirs inside of an added
+ * object stays. */
+static bool encode_extras(const struct call *c, json_t *body, struct failure *f)
+{
+    for (size_t i = 0; i < c->plan->n_extra; i++) {
+        const struct plan_extra *x = &c->plan->extra[i];
+        json_t *value = json_deep_copy(x->value);
+        if (!value) {
+            return failure_set(f, 500, "out_of_memory", NULL,
+                               "out of memory while writing '%.128s'", x->wire);
+        }
+        if (!jsonio_set_path(body, x->wire, value)) {
+            return failure_set(f, 500, "encode_failed", NULL, "'%.128s' cannot be written",
+                               x->wire);
+        }
+    }
+    return true;
+}
+
 bool backend_encode_params(const struct call *c, json_t *body, struct failure *f)
 {
+    if (!encode_extras(c, body, f)) {
+        return false;
+    }
     for (unsigned p = 0; p < PARAM_COUNT; p++) {
         json_t *value;
         const char *path;
@@ -258,8 +280,17 @@ static bool is_intruder(const struct call *c, enum param p, const json_t *body,
 
 static bool check_body(const struct call *c, const json_t *body, const char **bad)
 {
-    const char *written[PARAM_COUNT];
+    const char *written[PARAM_COUNT + PLAN_EXTRA_MAX];
     size_t n_written = 0;
+    for (size_t i = 0; i < c->plan->n_extra; i++) {
+        const struct plan_extra *x = &c->plan->extra[i];
+        const json_t *got = jsonio_get_path(body, x->wire);
+        if (!got || !says_it(x->value, got)) {
+            *bad = x->wire;
+            return false;
+        }
+        written[n_written++] = x->wire;
+    }
     for (unsigned p = 0; p < PARAM_COUNT; p++) {
         json_t *want;
         const char *path;

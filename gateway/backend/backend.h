@@ -71,12 +71,14 @@ struct backend {
 extern const struct backend backend_openai, backend_anthropic, backend_engine;
 const struct backend *backend_find(const char *dialect); /* NULL: unknown */
 
-/* Writes every parameter of `send` at its wire path into `body`; `stop` is cut to what
+/* Writes every parameter of `send` at its wire path into `body`, and the plan's extras; `stop` is
+ * cut to what
  * plan_stop_is_sent() says. Dialects call it and then do only what is structural. false: memory, or
  * a path that cannot be made. */
 bool backend_encode_params(const struct call *c, json_t *body, struct failure *f);
-/* Whether each parameter of `send` is found at its wire path in the encoded bytes, and nothing of
- * the schema that is not in `send`. A test for every dialect. *bad: the first one that is not. */
+/* Whether each parameter of `send` and each extra is found at its wire path in the encoded bytes,
+ * and nothing of the schema that is not in `send`. A test for every dialect. *bad: the first one
+ * that is not. */
 bool backend_check_sent(const struct call *c, struct slice body, const char **bad);
 
 /* How every dialect's refusal maps a status: 401/403 -> 502 upstream_auth, 429 -> 429, 500 -> 502,

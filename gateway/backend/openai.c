@@ -304,7 +304,7 @@ static struct decoder *openai_decoder_new(bool is_stream, bool is_chat)
     (void)is_chat; /* the two shapes never collide: `text` is read where there is neither message
                       nor delta */
     if (d) {
-        pieces_init(&d->pieces, is_stream);
+        pieces_init(&d->pieces, is_stream ? FORM_SSE : FORM_WHOLE);
     }
     return d;
 }
@@ -577,9 +577,10 @@ static bool end_answer(struct decoder *d, bool may_be_blank)
     return d->fn(&x, d->ud);
 }
 
-static bool on_json(const json_t *o, void *ud)
+static bool on_json(const json_t *o, struct slice event, void *ud)
 {
     struct decoder *d = ud;
+    (void)event; /* the objects say themselves what they are */
     struct refusal r;
     if (d->is_ended) {
         return true; /* whatever follows the end mark */

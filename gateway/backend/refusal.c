@@ -470,6 +470,30 @@ static bool says(const char *message, const char *const *words, size_t n)
     return false;
 }
 
+bool refusal_is_of_parameter(const char *code, const char *message)
+{
+    static const char *const codes[] = {"unsupported_parameter", "unknown_parameter"};
+    static const char *const words[] = {"unsupported parameter",
+                                        "unknown parameter",
+                                        "unrecognized request argument",
+                                        "argument not supported",
+                                        "extra inputs are not permitted",
+                                        "unknown field",
+                                        "is not supported with this model",
+                                        "is not supported by this model",
+                                        "is unsupported",
+                                        "is not allowed for this model"};
+    static const char *const about_values[] = {"value",   "maximum",   "minimum",     "range",
+                                               "between", "less than", "greater than"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (strcmp(code, codes[i]) == 0) {
+            return true;
+        }
+    }
+    return says(message, words, sizeof words / sizeof *words) &&
+           !says(message, about_values, sizeof about_values / sizeof *about_values);
+}
+
 static void name_known_faults(struct refusal *r)
 {
     static const char *const too_long[] = {"maximum context length", "prompt is too long",

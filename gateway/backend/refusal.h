@@ -27,6 +27,9 @@ void refusal_clean(struct slice text, char *out, size_t cap);
 /* The parameter that an error text names: "Unknown parameter: 'top_k'" ... "": none that can be
  * told. */
 void refusal_param(const char *message, char param[64]);
+/* Whether the text refuses a parameter as such ("Unknown parameter: 'top_k'"), not its value ("must
+ * be at most 1"): only then would every value be refused. In doubt it does not. */
+bool refusal_is_of_parameter(const char *code, const char *message);
 /* A non-2xx answer, for backend.refusal(): reads the body, JSON or not, and maps the status. */
 void refusal_answer(int status, struct slice body, const char *retry_after, char param[64],
                     struct failure *f);

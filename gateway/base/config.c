@@ -55,9 +55,30 @@ static const struct key keys[] = {
      "and keys never are.",
      false},
     {"catalog_path", "null", 0, 0,
-     "The catalog of what providers accept; null for the catalog.db beside the program.", true},
-    {"catalog_pin", "0", 0, INT64_MAX, "The version of the catalog to plan with; 0 is the newest.",
+     "The catalog of what providers accept. null: the machine's own, catalog.db in the folder "
+     "that\n"
+     "records_path tells of; it is made from the catalog.db beside the program after the first "
+     "start,\n"
+     "keeps what is set on this machine, and is upgraded when the program brings a newer one. A "
+     "file that\n"
+     "is named here is used as it is. One that cannot be used is refused with a line of the log, "
+     "and the\n"
+     "last good version, or the catalog beside the program, is used meanwhile.",
      true},
+    {"catalog_pin", "0", 0, INT64_MAX,
+     "The version of the catalog to plan with; 0 is the newest, taken up within a second of its "
+     "making.\n"
+     "A request may name another one.",
+     false},
+    {"catalog_learn", "suggest", 0, 0,
+     "What answers of providers teach about the catalog: off keeps nothing; suggest keeps what "
+     "confirms or\n"
+     "contradicts a claim, for 'isothermctl catalog show' and 'check'; apply also sets a parameter "
+     "that a\n"
+     "model refused, and answered without, to rejected for that model, as a version of its own.",
+     false},
+    {"catalog_stale_days", "180", 1, 36500,
+     "Days after which the catalog counts as stale in GET /readyz, 1 to 36500.", false},
     {"records_path", "null", 0, 0,
      "The database of fingerprints, one record for each response. null: records.db in\n"
      "$STATE_DIRECTORY (set by systemd), else in $XDG_STATE_HOME/isotherm, else in "
@@ -170,6 +191,8 @@ static const cyaml_schema_field_t fields[] = {
     STRING(config, log_level),
     OPTIONAL_STRING(config, catalog_path),
     CYAML_FIELD_INT("catalog_pin", CYAML_FLAG_OPTIONAL, struct config, catalog_pin),
+    STRING(config, catalog_learn),
+    NUMBER(catalog_stale_days),
     OPTIONAL_STRING(config, records_path),
     STRING(config, records_on_failure),
     OPTIONAL_STRING(config, engine_program),
@@ -661,6 +684,16 @@ bool config_records_path(const struct config *c, char *out, size_t cap)
         return n > 0 && (size_t)n < cap;
     }
     paths_state("records.db", out, cap);
+    return strlen(out) + 1 < cap; /* filled to the brim: may have been cut */
+}
+
+bool config_catalog_path(const struct config *c, char *out, size_t cap)
+{
+    if (c && c->catalog_path) {
+        int n = snprintf(out, cap, "%s", c->catalog_path);
+        return n > 0 && (size_t)n < cap;
+    }
+    paths_state("catalog.db", out, cap);
     return strlen(out) + 1 < cap; /* filled to the brim: may have been cut */
 }
 

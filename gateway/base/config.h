@@ -51,9 +51,11 @@ struct config {
     char *socket;        /* unix socket path, NULL: none */
     unsigned threads;    /* event loops; 0: one a core, at most 4 */
     char *log_level;     /* error warning info debug */
-    char *catalog_path;  /* NULL: beside the program */
+    char *catalog_path;  /* NULL: see config_catalog_path() */
     int64_t catalog_pin; /* 0: newest */
-    char *records_path;  /* NULL: see config_records_path() */
+    char *catalog_learn; /* off suggest apply */
+    unsigned catalog_stale_days;
+    char *records_path; /* NULL: see config_records_path() */
     /* "refuse": 500 when a record cannot be written; "flag": the answer goes out and is counted */
     char *records_on_failure;
     char *engine_program; /* NULL: beside the program */
@@ -85,6 +87,9 @@ const char *config_needs_restart(const struct config *from, const struct config 
 /* Where the records are: records_path, else records.db in the state folder (paths.h). c NULL: as
  * with the defaults. false: longer than cap. */
 bool config_records_path(const struct config *c, char *out, size_t cap);
+/* Where the machine's catalog is: catalog_path, else catalog.db in the state folder. It need not be
+ * there. */
+bool config_catalog_path(const struct config *c, char *out, size_t cap);
 /* The commented example with every key and its default. false: the buffer's limit or memory. */
 bool config_write_default(struct buf *b);
 /* The value behind an `api_key` name: environment, else $CREDENTIALS_DIRECTORY/NAME (at most 4 KB,

@@ -15,6 +15,7 @@
 #define LIMIT_MODEL_NAME       256
 #define LIMIT_UPSTREAM_BYTES   (64u << 20)  /* one whole answer */
 #define LIMIT_SSE_EVENT_BYTES  (4u << 20)   /* one event of an upstream's stream */
+#define LIMIT_AWS_HEADER_BYTES (128u << 10) /* headers of one AWS frame: the format's own limit */
 #define LIMIT_ERROR_BODY_BYTES (256u << 10) /* an upstream's error page; the rest is not read */
 #define LIMIT_ANSWER_BYTES     (32u << 20) /* what is gathered for an answer that is not streamed */
 #define LIMIT_IN_FLIGHT        1024        /* requests at once: about 16 KB each */

@@ -1,5 +1,6 @@
 /* ctl_catalog.c - the catalog on the command line: the table of verbs, and what they share. */
 #include "gateway/ctl/ctl_catalog.h"
+#include "gateway/ctl/ctl_catalog_write.h"
 
 #include "gateway/base/paths.h"
 
@@ -16,8 +17,19 @@ static const struct {
     const char *what;
 } verbs[] = {
     {"build", ctl_catalog_build, "read provider files into a new version"},
+    {"upgrade", ctl_catalog_upgrade, "take in shipped data, what was set here is kept"},
+    {"set", ctl_catalog_set, "override what is believed of one parameter"},
+    {"unset", ctl_catalog_unset, "take back what was set here"},
+    {"rollback", ctl_catalog_rollback, "make a new version with the content of an older one"},
+    {"import", ctl_catalog_import, "take in what 'export' has written"},
     {"versions", ctl_catalog_versions, "what was made when, by whom and why"},
-    {"show", ctl_catalog_show, "what providers take: of every model, or of one"},
+    {"show", ctl_catalog_show, "what providers take: now, as was believed once, as held on a day"},
+    {"diff", ctl_catalog_diff, "what differs between two versions"},
+    {"history", ctl_catalog_history, "every claim that was ever held about a parameter"},
+    {"export", ctl_catalog_export, "a version, or what was set here, as one JSON document"},
+    {"check", ctl_catalog_check, "stale, contradicted, disputed, overlapping, impossible, ..."},
+    {"probe", ctl_catalog_probe, "ask a provider itself whether claims hold; costs money"},
+    {"compare", ctl_catalog_compare, "another catalog held against this one"},
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -59,13 +71,15 @@ int ctl_catalog(int argc, char **argv)
 
 bool ctl_catalog_path(const char *given, bool for_writing, char out[CTL_PATH_MAX])
 {
-    (void)for_writing;
     if (given) {
         if ((size_t)snprintf(out, CTL_PATH_MAX, "%s", given) < CTL_PATH_MAX && *given) {
             return true;
         }
         (void)fprintf(stderr, "isothermctl: --db takes the name of a file\n");
         return false;
+    }
+    if (for_writing) {
+        return ctl_catalog_own(out);
     }
     paths_state("catalog.db", out, CTL_PATH_MAX);
     if (access(out, F_OK) != 0) {

@@ -477,6 +477,22 @@ const char *conn_query(const struct conn *c, const char *name)
     return find_field(c, 'q', name, true);
 }
 
+bool conn_query_at(const struct conn *c, size_t i, const char **name, const char **value)
+{
+    const char *p = c->fields.p + c->fields_at;
+    const char *end = c->fields.p + c->fields.len;
+    for (; p < end; p += strlen(p) + 1) {
+        const char *key = p + 1;
+        p = key + strlen(key) + 1; /* the value */
+        if (key[-1] == 'q' && i-- == 0) {
+            *name = key;
+            *value = p;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *conn_header(const struct conn *c, const char *name)
 {
     return find_field(c, 'h', name, false);

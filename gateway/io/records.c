@@ -396,6 +396,12 @@ bool records_list(struct records_reader *r, const struct records_query *q, recor
     return records_db_list(r->db, q, fn, ud, f);
 }
 
+bool records_models(struct records_reader *r, int64_t since_us, records_model_fn *fn, void *ud,
+                    struct failure *f)
+{
+    return records_db_models(r->db, since_us, fn, ud, f);
+}
+
 json_t *records_get(struct records_reader *r, const char *request_id, struct failure *f)
 {
     return records_db_get(r->db, request_id, f);

@@ -57,6 +57,13 @@ typedef bool records_row_fn(const json_t *record,
                             void *ud); /* record as fingerprint_json gives it; false: stop */
 bool records_list(struct records_reader *r, const struct records_query *q, records_row_fn *fn,
                   void *ud, struct failure *f) __attribute__((warn_unused_result));
+/* The models of the records since then, each once: the names that were asked for and those that
+ * answered ("openai/gpt-4o", an alias, "local/tales"); at most RECORDS_MODELS_MAX. Does not read
+ * the rows between: quick in a large database. */
+#define RECORDS_MODELS_MAX 10000
+typedef bool records_model_fn(const char *model, void *ud); /* false: stop */
+bool records_models(struct records_reader *r, int64_t since_us, records_model_fn *fn, void *ud,
+                    struct failure *f) __attribute__((warn_unused_result));
 /* One record by request id; NULL: not found (failure 404) or unreadable. Yours. */
 json_t *records_get(struct records_reader *r, const char *request_id, struct failure *f);
 

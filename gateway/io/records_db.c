@@ -71,6 +71,7 @@ enum statement {
     INSERT,
     LIST,
     LIST_MODEL,
+    MODELS,
     GET,
     N_STATEMENTS
 };
@@ -90,6 +91,20 @@ static const char *const statements[N_STATEMENTS] = {
     [LIST_MODEL] = "SELECT request_id, detail FROM records"
                    " WHERE started_us >= ?1 AND (model = ?3 OR requested_model = ?3)"
                    " ORDER BY started_us DESC, request_id LIMIT ?2",
+    /* From each name to the next one by the index, in place of reading every row. */
+    [MODELS] = "WITH RECURSIVE answered (name) AS ("
+               "  SELECT min(model) FROM records UNION ALL"
+               "  SELECT (SELECT min(model) FROM records WHERE model > name) FROM answered"
+               "  WHERE name IS NOT NULL),"
+               " asked (name) AS ("
+               "  SELECT min(requested_model) FROM records UNION ALL"
+               "  SELECT (SELECT min(requested_model) FROM records WHERE requested_model > name)"
+               "  FROM asked WHERE name IS NOT NULL)"
+               " SELECT name FROM answered WHERE EXISTS"
+               "  (SELECT 1 FROM records WHERE model = name AND started_us >= ?1)"
+               " UNION SELECT name FROM asked WHERE EXISTS"
+               "  (SELECT 1 FROM records WHERE requested_model = name AND started_us >= ?1)"
+               " LIMIT ?2",
     [GET] = "SELECT request_id, detail FROM records WHERE request_id = ?1",
 };
 
@@ -574,6 +589,26 @@ bool records_db_list(struct records_db *db, const struct records_query *q, recor
     if (code != SQLITE_ROW && code != SQLITE_DONE) {
         ok = fail_reading(db, f);
     }
+    (void)sqlite3_reset(s); /* repeats the same code */
+    (void)sqlite3_clear_bindings(s);
+    return ok;
+}
+
+bool records_db_models(struct records_db *db, int64_t since_us, records_model_fn *fn, void *ud,
+                       struct failure *f)
+{
+    sqlite3_stmt *s = statement(db, MODELS);
+    if (!s) {
+        return fail_reading(db, f);
+    }
+    int bad = sqlite3_bind_int64(s, 1, since_us) | sqlite3_bind_int64(s, 2, RECORDS_MODELS_MAX);
+    int code = bad ? SQLITE_NOMEM : SQLITE_ROW;
+    bool wants_more = true;
+    while (wants_more && code == SQLITE_ROW && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(s, 0);
+        wants_more = !name || fn(name, ud);
+    }
+    bool ok = code == SQLITE_ROW || code == SQLITE_DONE || fail_reading(db, f);
     (void)sqlite3_reset(s); /* repeats the same code */
     (void)sqlite3_clear_bindings(s);
     return ok;

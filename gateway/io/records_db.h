@@ -40,6 +40,8 @@ void records_db_settle(struct records_db *db);
 
 bool records_db_list(struct records_db *db, const struct records_query *q, records_row_fn *fn,
                      void *ud, struct failure *f) __attribute__((warn_unused_result));
+bool records_db_models(struct records_db *db, int64_t since_us, records_model_fn *fn, void *ud,
+                       struct failure *f) __attribute__((warn_unused_result));
 json_t *records_db_get(struct records_db *db, const char *request_id, struct failure *f);
 
 #endif

@@ -58,8 +58,10 @@ struct loop *server_loop(const struct server *s, unsigned index);
  * call any of them.
  */
 const char *conn_method(const struct conn *c);
-const char *conn_path(const struct conn *c);                     /* decoded, without query */
-const char *conn_query(const struct conn *c, const char *name);  /* NULL: absent */
+const char *conn_path(const struct conn *c);                    /* decoded, without query */
+const char *conn_query(const struct conn *c, const char *name); /* NULL: absent */
+/* The i-th pair of the query, decoded, in the order given; false: there are fewer. */
+bool conn_query_at(const struct conn *c, size_t i, const char **name, const char **value);
 const char *conn_header(const struct conn *c, const char *name); /* NULL: absent */
 struct slice conn_body(const struct conn *c);
 struct loop *conn_loop(const struct conn *c);

@@ -3,10 +3,12 @@
 A test is a function registered with @test; main() runs them in order of definition and prints TAP. No sleeping for luck: what is waited for is
 a line of output, a port or a state, with a limit.
 """
+import atexit
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +20,12 @@ import traceback
 
 BUILD = os.environ.get("BUILD", "build")
 TESTS = []
+
+# Every program that a test starts inherits these: a developer's own catalog and records are neither read nor written.
+STATE = tempfile.mkdtemp(prefix="isotherm-state-")
+atexit.register(shutil.rmtree, STATE, ignore_errors=True)
+os.environ["XDG_STATE_HOME"] = STATE
+os.environ.pop("STATE_DIRECTORY", None)
 
 
 def test(fn):

@@ -51,6 +51,14 @@ def write_rows(path):
                dict(base, models="^newer", param="max_tokens", wire="max_completion_tokens", support="yes", integer=True),
                dict(base, models="^newer", param="developer_role", wire="messages[].role", support="yes")]
     claims += [dict(base, models="^g-think", param=p, support="rejected") for p in ("presence_penalty", "frequency_penalty", "stop")]
+    claims += [dict(base, models="^d-think", param=p, wire=p, support="ignored") for p in ("temperature", "top_p")]
+    effort = {"variant": "conditional", "param": "temperature"}
+    claims += [dict(base, models="^adds", param=p, wire="parameters." + p, support="yes", adds={"parameters.do_sample": True}) for p in ("temperature", "top_p")]
+    claims += [dict(base, models="^one-by-one", param="n", wire="n", support="yes", integer=True, conflicts=["stream"]),
+               dict(base, models="^(no-)?effort", **effort, wire="temperature", support="yes", when={"param": "reasoning_effort", "in": ["none"]}),
+               dict(base, models="^(no-)?effort", **effort, support="rejected", when={"param": "reasoning_effort", "not_in": ["none"]}),
+               dict(base, models="^effort", param="reasoning_effort", wire="reasoning_effort", support="yes"),
+               dict(base, models="^no-effort", param="reasoning_effort", support="rejected")]
     provider = {"id": "rows", "title": "Rows that differ", "dialect": "openai", "base_url": "http://127.0.0.1:4199/v1", "chat_path": "/chat/completions",
                 "chat_endpoint": "/v1/chat/completions", "auth": "bearer"}
     with open(path, "w", encoding="utf-8") as f:

@@ -79,6 +79,8 @@ static void assert_same(const struct config *a, const struct config *b)
     assert_string(a->socket, b->socket);
     assert_string(a->log_level, b->log_level);
     assert_string(a->catalog_path, b->catalog_path);
+    assert_string(a->catalog_learn, b->catalog_learn);
+    assert_int_equal(a->catalog_stale_days, b->catalog_stale_days);
     assert_string(a->records_path, b->records_path);
     assert_string(a->records_on_failure, b->records_on_failure);
     assert_string(a->engine_program, b->engine_program);
@@ -107,6 +109,8 @@ static void test_defaults(void **state)
     assert_null(c->socket);
     assert_string_equal(c->log_level, "info");
     assert_null(c->records_path);
+    assert_string_equal(c->catalog_learn, "suggest");
+    assert_int_equal(c->catalog_stale_days, 180);
     assert_string_equal(c->records_on_failure, "refuse");
     assert_string_equal(c->on_out_of_range, "clamp");
     assert_string_equal(c->on_unsupported, "local");
@@ -158,6 +162,9 @@ static void test_reload(void **state)
         {"listen: 127.0.0.1:1\n", "listen: 127.0.0.1:2\n", "listen"},
         {"socket: null\n", "socket: /x\n", "socket"},
         {"threads: 1\n", "threads: 2\n", "threads"},
+        {"catalog_pin: 1\n", "catalog_pin: 2\n", NULL},
+        {"catalog_learn: off\n", "catalog_learn: apply\ncatalog_stale_days: 7\n", NULL},
+        {"catalog_path: /a\n", "catalog_path: /b\n", "catalog_path"},
         {"records_path: /a\n", "records_path: /b\n", "records_path"},
         {"models: [{name: a, path: /a}]\n", "models: [{name: a, path: /b}]\n", "models"},
         {"models: [{name: a, path: /a}]\n", "models: []\n", "models"},

@@ -3,8 +3,8 @@
  *
  * in.json: {provider:{auth, auth_header, headers}, claims:{name:{support, is_integer, wire}},
  * model, key, stream, messages | prompt, send:{canonical name: value}, wire:{canonical name: path,
- * where it differs}, stop:{sent, no_blank}} want.json: {body, headers, adjustments} or
- * {error:{status, code, param, message}}
+ * where it differs}, extra:{path: value}, stop:{sent, no_blank}} want.json: {body, headers,
+ * adjustments} or {error:{status, code, param, message}}
  */
 #include "golden.h"
 
@@ -106,6 +106,9 @@ static void set_plan(struct setup *s)
         const char *wire = text(json_object_get(s->in, "wire"), name);
         sampling_set(&s->plan.send, p, value_of(p, v));
         s->plan.wire[p] = wire ? wire : sampling_table[p].name;
+    }
+    json_object_foreach (json_object_get(s->in, "extra"), name, v) {
+        s->plan.extra[s->plan.n_extra++] = (struct plan_extra){name, v, 1};
     }
     const json_t *stop = json_object_get(s->in, "stop"), *sent = json_object_get(stop, "sent");
     s->plan.stop_sent = sent ? (size_t)json_integer_value(sent) : 1000;

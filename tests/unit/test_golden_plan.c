@@ -3,7 +3,8 @@
  *
  * in.json: {"note", "catalog": "shipped" | source | [source, ...] (versions in that order),
  * "provider", "day", "requests": [{"model", "asked": {name: value}, "policy": {"on_out_of_range",
- * "on_unsupported", "require"}, "version", "is_fallback", "is_local"}, ...]} want.json: one plan
+ * "on_unsupported", "require"}, "version", "day", "is_fallback", "is_local", "stream", "prefill"},
+ * ...]} want.json: one plan
  * for each request. GOLDEN_UPDATE=1 rewrites it; read the diff.
  */
 #include <setjmp.h>
@@ -203,6 +204,9 @@ static json_t *plan_json(const struct snapshot *s, const struct plan *p)
             json_object_set_new(send, p->wire[i], sent_value(p, (enum param)i));
         }
     }
+    for (size_t i = 0; i < p->n_extra; i++) {
+        json_object_set(send, p->extra[i].wire, (json_t *)p->extra[i].value);
+    }
     json_t *j = json_pack("{s:s, s:o, s:o, s:o}", "route", routes[p->route], "because", because,
                           "send", send, "adjustments", adjustments(s, p));
     if (p->stop_is_local) {
@@ -230,8 +234,12 @@ static json_t *run_request(struct catalog *c, const char *provider, const char *
                         CATALOG_CHAT, day, &rules, &err)) {
         fail_msg("%s", err.text);
     }
-    plan_make(&rules, &policy, &asked, json_is_true(json_object_get(request, "is_fallback")),
-              &plan);
+    struct plan_context how = {
+        .is_fallback = json_is_true(json_object_get(request, "is_fallback")),
+        .stream = json_is_true(json_object_get(request, "stream")),
+        .prefill = json_is_true(json_object_get(request, "prefill")),
+    };
+    plan_make(&rules, &policy, &asked, &how, &plan);
     assert_true(plan_check_invariants(&plan, &asked));
     json_t *j = plan_json(s, &plan);
     snapshot_release(s);
@@ -253,9 +261,14 @@ static json_t *run_case(const json_t *in)
         fail_msg("%s", err.text);
     }
     for (size_t i = 0; i < json_array_size(requests); i++) {
+        const json_t *request = json_array_get(requests, i);
+        const char *own = json_string_value(json_object_get(request, "day"));
         json_array_append_new(plans,
                               run_request(c, json_string_value(json_object_get(in, "provider")),
-                                          day ? day : DAY, json_array_get(requests, i)));
+                                          own   ? own
+                                          : day ? day
+                                                : DAY,
+                                          request));
     }
     catalog_close(c);
     return plans;

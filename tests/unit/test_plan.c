@@ -180,10 +180,10 @@ static void test_invariants(void **state)
         for (int i = 0; i < 2000; i++) {
             struct sampling asked = draw_request();
             struct policy pol = draw_policy();
-            bool is_fallback = draw(4) == 0;
+            struct plan_context how = {.is_fallback = draw(4) == 0, .stream = draw(4) == 0};
             struct plan p;
-            plan_make(&r, &pol, &asked, is_fallback, &p);
-            check_plan(&r, &pol, &asked, is_fallback, &p);
+            plan_make(&r, &pol, &asked, &how, &p);
+            check_plan(&r, &pol, &asked, how.is_fallback, &p);
         }
     }
 }
@@ -199,8 +199,8 @@ static void test_overwrites(void **state)
     sampling_set(&asked, PARAM_SEED, (struct value){.type = VALUE_INT, .i = 7});
     memset(&a, 0xff, sizeof a);
     memset(&b, 0x55, sizeof b);
-    plan_make(&r, &pol, &asked, false, &a);
-    plan_make(&r, &pol, &asked, false, &b);
+    plan_make(&r, &pol, &asked, NULL, &a);
+    plan_make(&r, &pol, &asked, NULL, &b);
     assert_int_equal(a.route, PLAN_FALLBACK);
     assert_int_equal(a.because, PARAM_BIT(PARAM_SEED));
     assert_int_equal(a.n_adj, b.n_adj);
@@ -250,6 +250,13 @@ static void test_check_sees(void **state)
     p = good;
     p.route = PLAN_REJECT;
     assert_false(plan_check_invariants(&p, &asked));
+    p = good;
+    p.extra[p.n_extra++] = (struct plan_extra){"do_sample", NULL, 5}; /* added in silence */
+    assert_false(plan_check_invariants(&p, &asked));
+    assert_true(plan_adjust(
+        &p,
+        (struct adjustment){.param = PARAM_COUNT, .name = "do_sample", .action = ACTION_ADDED}));
+    assert_true(plan_check_invariants(&p, &asked));
 }
 
 static void test_stop_is_sent(void **state)
@@ -261,7 +268,7 @@ static void test_stop_is_sent(void **state)
     struct plan p;
     json_t *stop = json_pack("[s, s, s]", "\n", "END", " \t");
     sampling_set(&asked, PARAM_STOP, (struct value){.type = VALUE_JSON, .j = stop});
-    plan_make(&r, &pol, &asked, false, &p);
+    plan_make(&r, &pol, &asked, NULL, &p);
     assert_true(p.stop_is_local);
     assert_int_equal(p.stop_sent, 1);
     assert_false(plan_stop_is_sent(&p, stop, 0));
@@ -276,7 +283,7 @@ static void test_stop_is_sent(void **state)
     json_decref(was);
 
     r = rules_of("openai", "o3"); /* takes none at all */
-    plan_make(&r, &pol, &asked, false, &p);
+    plan_make(&r, &pol, &asked, NULL, &p);
     assert_int_equal(p.route, PLAN_TARGET);
     assert_true(p.stop_is_local);
     assert_false(plan_stop_is_sent(&p, stop, 1));

@@ -224,6 +224,43 @@ static void test_append_and_read(void **state)
     assert_true(number_in("PRAGMA integrity_check"));
 }
 
+static bool on_model(const char *model, void *ud)
+{
+    char *all = ud;
+    size_t n = strlen(all);
+    (void)snprintf(all + n, 200 - n, "%s ", model);
+    return strlen(all) < 20;
+}
+
+/* Names asked for and names that answered, each once, of the time since. */
+static void test_models(void **state)
+{
+    (void)state;
+    struct waiter w;
+    struct failure f = {0};
+    waiter_init(&w);
+    fresh_path("models");
+    struct records *r = open_ok();
+    struct records_reader *reader = reader_ok();
+    char all[200] = "";
+    assert_true(records_models(reader, 0, on_model, all, &f));
+    assert_string_equal(all, "");
+    for (int i = 1; i <= 9; i++) { /* the eighth: openai/gpt-4o-mini; the ninth: fast -> local */
+        append(r, i, &w);
+    }
+    waiter_wait(&w, 9);
+    assert_true(records_models(reader, 0, on_model, all, &f));
+    assert_string_equal(all, "fast local openai/gpt-4o-mini ");
+    all[0] = '\0';
+    assert_true(records_models(reader, 1700000000000009, on_model, all, &f));
+    assert_string_equal(all, "fast local ");
+    (void)snprintf(all, sizeof all, "it stops when told: ");
+    assert_true(records_models(reader, 0, on_model, all, &f));
+    assert_string_equal(all, "it stops when told: fast ");
+    records_reader_close(reader);
+    records_close(r);
+}
+
 static void test_modes(void **state)
 {
     (void)state;
@@ -684,6 +721,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_append_and_read),
+        cmocka_unit_test(test_models),
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_done_on_its_loop),
         cmocka_unit_test(test_an_id_twice_costs_only_itself),

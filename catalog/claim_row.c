@@ -1,0 +1,271 @@
+/* claim_row.c - see claim_row.h. What the snapshot does for all claims of a version at once
+ * (interning, shared JSON, compiled patterns) is left out: a reader that shows a few claims would
+ * pay for what it does not need. */
+#include "claim_row.h"
+
+#include <string.h>
+
+static bool bad_row(int64_t id, const char *what, struct catalog_error *err)
+{
+    return catalog_fail(err, CATALOG_BAD_DB, "catalog row %lld: %s: build the catalog again",
+                        (long long)id, what);
+}
+
+static json_t *parse(int64_t id, const char *text, struct catalog_error *err)
+{
+    json_error_t e;
+    json_t *j = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+    if (!j && json_error_code(&e) == json_error_out_of_memory) {
+        (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
+    } else if (!j) {
+        (void)bad_row(id, e.text, err);
+    }
+    return j;
+}
+
+/* ---- as JSON */
+
+enum shape { SHAPE_PLAIN, SHAPE_BOOL, SHAPE_JSON };
+#define SHAPE_TEXT   SHAPE_PLAIN
+#define SHAPE_NUMBER SHAPE_PLAIN
+#define SHAPE_COUNT  SHAPE_PLAIN
+#define SHAPE_LIST   SHAPE_JSON
+#define SHAPE_OBJECT SHAPE_JSON
+#define SHAPE_ANY    SHAPE_JSON
+
+static const struct {
+    const char *name;
+    enum shape shape;
+} columns[COLUMN_COUNT] = {
+#define X(name, kind) {#name, SHAPE_##kind},
+    CLAIM_COLUMNS(X)
+#undef X
+};
+
+static json_t *cell_json(int64_t id, struct db_cell c, enum shape shape, struct catalog_error *err)
+{
+    json_t *j = NULL;
+    if (shape == SHAPE_JSON && c.type == DB_TEXT) {
+        return parse(id, c.s, err);
+    }
+    if (c.type == DB_TEXT) {
+        j = json_string(c.s);
+        if (!j) {
+            (void)bad_row(id, "a text is not UTF-8", err);
+        }
+        return j;
+    }
+    j = shape == SHAPE_BOOL ? json_boolean(c.i != 0)
+        : c.type == DB_INT  ? json_integer(c.i)
+                            : json_real(c.d);
+    if (!j) {
+        (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
+    }
+    return j;
+}
+
+json_t *claim_row_json(int64_t id, const struct db_cell *cells, struct catalog_error *err)
+{
+    json_t *o = json_object();
+    bool ok = o && json_object_set_new_nocheck(o, "id", json_integer(id)) == 0;
+    if (!ok) {
+        (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
+    }
+    for (int i = 0; ok && i < COLUMN_COUNT; i++) {
+        if (cells[i].type == DB_NULL || (columns[i].shape == SHAPE_BOOL && !cells[i].i)) {
+            continue;
+        }
+        json_t *j = cell_json(id, cells[i], columns[i].shape, err);
+        ok = j && (json_object_set_new_nocheck(o, columns[i].name, j) == 0 ||
+                   catalog_fail(err, CATALOG_NOMEM, "out of memory"));
+    }
+    if (!ok) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* ---- as a struct */
+
+static int find_word(const char *const *names, int n, const char *word)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool take_words(struct claim *c, const struct db_cell *cells, struct catalog_error *err)
+{
+    const char *supports[] = {claim_support_name(CLAIM_YES), claim_support_name(CLAIM_REJECTED),
+                              claim_support_name(CLAIM_IGNORED), claim_support_name(CLAIM_ABSENT)};
+    const char *variants[] = {
+        claim_variant_name(CLAIM_CURRENT), claim_variant_name(CLAIM_CONDITIONAL),
+        claim_variant_name(CLAIM_HISTORY), claim_variant_name(CLAIM_DISPUTED)};
+    const char *support = cells[COLUMN_support].s, *variant = cells[COLUMN_variant].s;
+    int s = support ? find_word(supports, 4, support) : -1;
+    int v = variant ? find_word(variants, 4, variant) : CLAIM_CURRENT;
+    if (s < 0 || v < 0) {
+        return bad_row(c->id, "unknown word in 'support' or 'variant'", err);
+    }
+    c->support = (enum claim_support)s;
+    c->variant = (enum claim_variant)v;
+    return true;
+}
+
+static bool take_texts(struct claim *c, const struct db_cell *cells, struct catalog_error *err)
+{
+    const struct {
+        enum claim_column column;
+        const char **out;
+        bool is_needed;
+    } texts[] = {
+        {COLUMN_provider, &c->provider, true},
+        {COLUMN_models, &c->models, true},
+        {COLUMN_endpoint, &c->endpoint, true},
+        {COLUMN_param, &c->param, true},
+        {COLUMN_source_param, &c->source_param, false},
+        {COLUMN_wire, &c->wire, false},
+        {COLUMN_when_text, &c->when_text, false},
+        {COLUMN_valid_from, &c->valid_from, false},
+        {COLUMN_valid_to, &c->valid_to, false},
+        {COLUMN_source, &c->source, true},
+        {COLUMN_as_of, &c->as_of, true},
+        {COLUMN_confidence, &c->confidence, true},
+        {COLUMN_note, &c->note, false},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct db_cell cell = cells[texts[i].column];
+        *texts[i].out = cell.type == DB_TEXT ? cell.s : NULL;
+        if (texts[i].is_needed && !*texts[i].out) {
+            return bad_row(c->id, "a field is missing", err);
+        }
+    }
+    c->param_id = sampling_find(c->param);
+    return true;
+}
+
+static struct value cell_value(struct db_cell c)
+{
+    switch (c.type) {
+    case DB_INT:
+        return (struct value){.type = VALUE_INT, .i = c.i};
+    case DB_REAL:
+        return (struct value){.type = VALUE_NUMBER, .d = c.d};
+    default:
+        return (struct value){.type = VALUE_NONE};
+    }
+}
+
+static double cell_number(struct db_cell c)
+{
+    return c.type == DB_INT ? (double)c.i : c.d;
+}
+
+static void take_numbers(struct claim *c, const struct db_cell *cells)
+{
+    c->is_required = cells[COLUMN_required].i != 0;
+    c->has_min = cells[COLUMN_min].type != DB_NULL;
+    c->has_max = cells[COLUMN_max].type != DB_NULL;
+    c->min = cell_number(cells[COLUMN_min]);
+    c->max = cell_number(cells[COLUMN_max]);
+    c->min_value = cell_value(cells[COLUMN_min]);
+    c->max_value = cell_value(cells[COLUMN_max]);
+    c->min_exclusive = cells[COLUMN_min_exclusive].i != 0;
+    c->max_exclusive = cells[COLUMN_max_exclusive].i != 0;
+    c->is_integer = cells[COLUMN_integer].i != 0;
+    c->items_max = cells[COLUMN_items_max].i;
+    c->len_max = cells[COLUMN_len_max].i;
+    c->no_blank = cells[COLUMN_no_blank].i != 0;
+    c->is_derived = cells[COLUMN_derived].i != 0;
+    c->is_local = cells[COLUMN_local].i != 0;
+}
+
+static struct value json_value(const json_t *j)
+{
+    switch (json_typeof(j)) {
+    case JSON_STRING:
+        return (struct value){.type = VALUE_STRING, .s = json_string_value(j)};
+    case JSON_INTEGER:
+        return (struct value){.type = VALUE_INT, .i = json_integer_value(j)};
+    case JSON_REAL:
+        return (struct value){.type = VALUE_NUMBER, .d = json_real_value(j)};
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return (struct value){.type = VALUE_BOOL, .b = json_is_true(j)};
+    default:
+        return (struct value){.type = VALUE_JSON, .j = j};
+    }
+}
+
+static bool take_condition(struct claim *c, const json_t *when, struct catalog_error *err)
+{
+    const json_t *in = json_object_get(when, "in");
+    c->when.param = json_string_value(json_object_get(when, "param"));
+    c->when.is_negated = in == NULL;
+    c->when.values = in ? in : json_object_get(when, "not_in");
+    if (!c->when.param || !json_is_array(c->when.values)) {
+        return bad_row(c->id, "bad 'when'", err);
+    }
+    c->when.id = sampling_find(c->when.param);
+    return true;
+}
+
+static bool take_json(struct claim_row *r, const struct db_cell *cells, struct catalog_error *err)
+{
+    struct claim *c = &r->claim;
+    const json_t *fallback = NULL, *when = NULL;
+    const struct {
+        enum claim_column column;
+        const json_t **out;
+    } fields[CLAIM_ROW_JSON] = {
+        {COLUMN_values, &c->values},
+        {COLUMN_conflicts, &c->conflicts},
+        {COLUMN_conflicts_text, &c->conflicts_text},
+        {COLUMN_needs, &c->needs},
+        {COLUMN_adds, &c->adds},
+        {COLUMN_default, &fallback},
+        {COLUMN_when, &when},
+    };
+    for (size_t i = 0; i < CLAIM_ROW_JSON; i++) {
+        if (cells[fields[i].column].type != DB_TEXT) {
+            continue;
+        }
+        json_t *j = parse(c->id, cells[fields[i].column].s, err);
+        if (!j) {
+            return false;
+        }
+        r->owned[r->n_owned++] = j;
+        *fields[i].out = j;
+    }
+    if (fallback) {
+        c->fallback = json_value(fallback);
+    }
+    return !when || take_condition(c, when, err);
+}
+
+bool claim_row_init(struct claim_row *r, int64_t id, const struct db_cell *cells,
+                    struct catalog_error *err)
+{
+    *r = (struct claim_row){.claim = {.id = id, .fallback = {.type = VALUE_NONE}}};
+    if (!take_texts(&r->claim, cells, err) || !take_words(&r->claim, cells, err) ||
+        !take_json(r, cells, err)) {
+        claim_row_release(r);
+        return false;
+    }
+    take_numbers(&r->claim, cells);
+    return true;
+}
+
+void claim_row_release(struct claim_row *r)
+{
+    if (r) {
+        for (size_t i = 0; i < r->n_owned; i++) {
+            json_decref(r->owned[i]);
+        }
+        r->n_owned = 0;
+    }
+}

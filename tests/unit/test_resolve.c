@@ -1,0 +1,89 @@
+/* test_resolve.c - what a model's name comes to for providers of the shipped catalog: an address,
+ * or a refusal that says what to do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "catalog/versions.h"
+#include "gateway/resolve.h"
+
+static char folder[] = "/tmp/isotherm-resolve-XXXXXX";
+static char db_path[64];
+static struct snapshot *snapshot;
+static struct config conf;
+
+static int setup_all(void **state)
+{
+    (void)state;
+    static const char *const sources[] = {
+        "catalog/providers/google-palm.json", "catalog/providers/azure.json",
+        "catalog/providers/llama.cpp.json", "catalog/providers/groq.json"};
+    struct catalog_error err = {0};
+    struct catalog_version v;
+    struct catalog *c = NULL;
+    struct version_stamp stamp = {"test", "resolve", "2026-11-30T00:00:00Z"};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(db_path, sizeof db_path, "%s/catalog.db", folder);
+    if (!catalog_build(db_path, sources, 4, &stamp, &v, &err) || !catalog_open(&c, db_path, &err) ||
+        !catalog_snapshot(c, 0, &snapshot, &err)) {
+        fail_msg("%s", err.text);
+    }
+    catalog_close(c);
+    return 0;
+}
+
+static int teardown_all(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    char path[80];
+    snapshot_release(snapshot);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", db_path, ends[i]);
+        (void)remove(path);
+    }
+    return rmdir(folder);
+}
+
+static void goes_to(const char *model, const char *url)
+{
+    struct target t;
+    struct failure f = {0};
+    if (!resolve(&conf, snapshot, REQUEST_CHAT, model, &t, &f)) {
+        fail_msg("%s", f.message);
+    }
+    assert_string_equal(t.url, url);
+}
+
+static void is_refused(const char *model, int status, const char *code, const char *words)
+{
+    struct target t;
+    struct failure f = {0};
+    assert_false(resolve(&conf, snapshot, REQUEST_CHAT, model, &t, &f));
+    if (f.status != status || strcmp(f.code, code) != 0 || !strstr(f.message, words)) {
+        fail_msg("%d %s: %s", f.status, f.code, f.message);
+    }
+}
+
+static void test_resolve(void **state)
+{
+    (void)state;
+    goes_to("groq/x", "https://api.groq.com/openai/v1/chat/completions");
+    goes_to("llama.cpp/x", "http://127.0.0.1:8080/v1/chat/completions");
+    is_refused("google-palm/text-bison-001", 501, "dialect_not_built", "dialect 'palm'");
+    is_refused("azure/gpt", 404, "model_not_found", "set base_url");
+    is_refused("nobody/x", 404, "model_not_found", "is not known");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resolve)};
+    return cmocka_run_group_tests_name("resolve", tests, setup_all, teardown_all);
+}
