@@ -160,7 +160,7 @@ struct catalog_version {
     int64_t base;           /* the shipped version that it rests on; itself where it is one */
     enum version_kind kind;
     char hash[65], created[32], author[64], reason[256];
-    int64_t n_claims, n_conflicts; /* merge conflicts that came with it, see versions.h */
+    int64_t n_claims, n_conflicts; /* merge conflicts that are open in it, see versions.h */
 };
 typedef bool catalog_version_fn(const struct catalog_version *v, void *ud);
 CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn *fn, void *ud,

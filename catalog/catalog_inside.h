@@ -1,5 +1,5 @@
-/* catalog_inside.h - inside of the handle, for the files that read a database which is open: locked,
- * fresh, one state of it until it is let go. */
+/* catalog_inside.h - inside of the handle, for the files that read a database which is open:
+ * locked, fresh, one state of it until it is let go. */
 #ifndef ISOTHERM_CATALOG_INSIDE_H
 #define ISOTHERM_CATALOG_INSIDE_H
 

@@ -147,23 +147,31 @@ void check_belief_text(const struct claim *c, char *out, size_t cap)
     (void)snprintf(out, cap, "%s%s%s", claim_support_name(c->support), range[0] ? " " : "", range);
 }
 
-static void say_disputed(struct checker *k, const struct claim *c)
+/* The claim that is planned with in the place of the disputed one; NULL: none. */
+static const struct claim *find_planned(struct checker *k, const struct claim *disputed)
 {
     const struct claim *best = NULL;
     int best_nearness = 0;
-    char ours[120], theirs[120];
-    if (c->variant != CLAIM_DISPUTED || (c->valid_to && has_ended(c, k->options->today))) {
-        return;
-    }
     size_t n_looked = ++k->n_disputed <= DISPUTED_MAX ? k->n_claims : 0;
     for (size_t i = 0; i < n_looked; i++) {
-        int n = has_ended(k->claims[i], k->options->today) ? 0 : nearness(c, k->claims[i]);
-        bool is_later = best && strcmp(k->claims[i]->as_of, best->as_of) >= 0;
+        const struct claim *c = k->claims[i];
+        int n = has_ended(c, k->options->today) ? 0 : nearness(disputed, c);
+        bool is_later = best && strcmp(c->as_of, best->as_of) >= 0;
         if (n > best_nearness || (n && n == best_nearness && is_later)) {
-            best = k->claims[i];
+            best = c;
             best_nearness = n;
         }
     }
+    return best;
+}
+
+static void say_disputed(struct checker *k, const struct claim *c)
+{
+    char ours[120], theirs[120];
+    if (c->variant != CLAIM_DISPUTED || has_ended(c, k->options->today)) {
+        return;
+    }
+    const struct claim *best = find_planned(k, c);
     check_belief_text(c, theirs, sizeof theirs);
     if (!best) {
         checker_say(k, CHECK_DISPUTED, c, NULL,

@@ -181,29 +181,32 @@ static bool read_class(struct reading *r, struct set *s)
     return false;
 }
 
-/* Behind "[". */
+/* One character, range or class of a bracket. */
+static void read_member(struct reading *r, struct set *s)
+{
+    if (r->at[0] == '[' && r->at[1] && strchr(":.=", r->at[1])) {
+        r->has_failed = r->has_failed || !read_class(r, s);
+        return;
+    }
+    unsigned char lo = (unsigned char)*r->at++, hi = lo;
+    if (r->at[0] == '-' && r->at[1] && r->at[1] != ']') {
+        hi = (unsigned char)r->at[1];
+        r->has_failed = r->has_failed || hi == '['; /* may begin a name: not read here */
+        r->at += 2;
+    }
+    for (unsigned c = lo; c <= hi; c++) {
+        set_add(s, (unsigned char)c);
+    }
+}
+
+/* Behind "[". A "]" that comes first is a member. */
 static struct piece read_bracket(struct reading *r)
 {
     struct set s = {{0, 0}};
     bool is_negated = *r->at == '^', is_first = true;
     r->at += is_negated;
-    for (; *r->at && (*r->at != ']' || is_first); is_first = false) {
-        if (r->at[0] == '[' && (r->at[1] == ':' || r->at[1] == '.' || r->at[1] == '=')) {
-            if (!read_class(r, &s)) {
-                r->has_failed = true;
-                break;
-            }
-            continue;
-        }
-        unsigned char lo = (unsigned char)*r->at++, hi = lo;
-        if (r->at[0] == '-' && r->at[1] && r->at[1] != ']') {
-            hi = (unsigned char)r->at[1];
-            r->has_failed = r->has_failed || hi == '['; /* may begin a name: not read here */
-            r->at += 2;
-        }
-        for (unsigned c = lo; c <= hi; c++) {
-            set_add(&s, (unsigned char)c);
-        }
+    for (; !r->has_failed && *r->at && (*r->at != ']' || is_first); is_first = false) {
+        read_member(r, &s);
     }
     r->has_failed = r->has_failed || *r->at != ']';
     r->at += *r->at == ']';
@@ -271,31 +274,27 @@ static struct piece read_atom(struct reading *r)
     }
 }
 
+/* The number here; NONE: there is none. */
+static int read_count(struct reading *r)
+{
+    int n = NONE;
+    for (; *r->at >= '0' && *r->at <= '9' && n <= REPEAT_MAX; r->at++) {
+        n = (n == NONE ? 0 : n * 10) + (*r->at - '0');
+    }
+    return n;
+}
+
 /* Behind "{": the numbers, and past "}". max NONE: no limit. */
 static bool read_counts(struct reading *r, int *min, int *max)
 {
-    int counts[2] = {0, NONE};
-    bool has_comma = false;
-    for (int i = 0; i < 2; i++) {
-        bool has_digit = *r->at >= '0' && *r->at <= '9';
-        int n = 0;
-        for (; *r->at >= '0' && *r->at <= '9' && n <= REPEAT_MAX; r->at++) {
-            n = n * 10 + (*r->at - '0');
-        }
-        counts[i] = has_digit ? n : counts[i];
-        if (i == 0 && !has_digit && *r->at != ',') {
-            return false;
-        }
-        if (i == 0 && *r->at != ',') {
-            break;
-        }
-        has_comma = true;
-        r->at += i == 0;
+    *min = *max = read_count(r);
+    if (*r->at == ',') {
+        r->at++;
+        *max = read_count(r);
+        *min = *min == NONE ? 0 : *min; /* {,n} */
     }
-    *min = counts[0];
-    *max = has_comma ? counts[1] : counts[0];
-    bool ok =
-        *r->at == '}' && *min <= REPEAT_MAX && *max <= REPEAT_MAX && (*max == NONE || *min <= *max);
+    bool ok = *r->at == '}' && *min != NONE && *min <= REPEAT_MAX && *max <= REPEAT_MAX &&
+              (*max == NONE || *min <= *max);
     r->at += *r->at == '}';
     return ok;
 }

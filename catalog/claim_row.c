@@ -184,23 +184,6 @@ static void take_numbers(struct claim *c, const struct db_cell *cells)
     c->is_local = cells[COLUMN_local].i != 0;
 }
 
-static struct value json_value(const json_t *j)
-{
-    switch (json_typeof(j)) {
-    case JSON_STRING:
-        return (struct value){.type = VALUE_STRING, .s = json_string_value(j)};
-    case JSON_INTEGER:
-        return (struct value){.type = VALUE_INT, .i = json_integer_value(j)};
-    case JSON_REAL:
-        return (struct value){.type = VALUE_NUMBER, .d = json_real_value(j)};
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return (struct value){.type = VALUE_BOOL, .b = json_is_true(j)};
-    default:
-        return (struct value){.type = VALUE_JSON, .j = j};
-    }
-}
-
 static bool take_condition(struct claim *c, const json_t *when, struct catalog_error *err)
 {
     const json_t *in = json_object_get(when, "in");
@@ -242,7 +225,7 @@ static bool take_json(struct claim_row *r, const struct db_cell *cells, struct c
         *fields[i].out = j;
     }
     if (fallback) {
-        c->fallback = json_value(fallback);
+        c->fallback = value_from_json(fallback);
     }
     return !when || take_condition(c, when, err);
 }

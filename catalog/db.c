@@ -257,7 +257,8 @@ bool db_check_schema(struct db *db, int64_t *schema, struct catalog_error *err)
 
 bool db_open_handle(struct db *db, const char *name, int flags, struct catalog_error *err)
 {
-    /* One thread at a time uses a handle (db_inside.h): without SQLite's own lock on every column. */
+    /* One thread at a time uses a handle (db_inside.h): without SQLite's own lock on every column.
+     */
     int rc = sqlite3_open_v2(name, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_extended_result_codes(db->handle, 0);
@@ -328,12 +329,11 @@ bool db_is_read_only_place(const char *path)
     return access(folder, W_OK) != 0;
 }
 
-/* A reader of an older schema brings it up to date where it may. */
-static bool open_to_read(struct db **out, const char *path, bool is_quick, bool may_migrate,
-                         struct catalog_error *err)
+/* A handle of any schema that this program knows. */
+static bool open_any(struct db **out, const char *path, bool is_quick, int64_t *schema,
+                     struct catalog_error *err)
 {
-    struct db *db = NULL;
-    int64_t schema = 0;
+    struct db *db;
     struct stat st;
     char name[3 * DB_PATH_MAX + 32];
     if (stat(path, &st) != 0) {
@@ -347,37 +347,55 @@ static bool open_to_read(struct db **out, const char *path, bool is_quick, bool 
     if (!db_new(&db, path, err)) {
         return false;
     }
-    bool is_fixed = db_is_read_only_place(path);
-    bool ok = !is_fixed || immutable_name(path, name, sizeof name) ||
-              catalog_fail(err, CATALOG_IO, "the catalog's path is too long");
-    ok = ok && db_open_handle(db, is_fixed ? name : path,
-                              SQLITE_OPEN_READONLY | (is_fixed ? SQLITE_OPEN_URI : 0), err);
-    db->is_fixed = is_fixed;
+    db->is_fixed = db_is_read_only_place(path);
     db->is_quick = is_quick;
     db->seen = st;
-    ok = ok && db_check_schema(db, &schema, err);
-    if (ok && schema == DB_SCHEMA_VERSION) {
-        *out = db;
-        return true;
+    bool ok = !db->is_fixed || immutable_name(path, name, sizeof name) ||
+              catalog_fail(err, CATALOG_IO, "the catalog's path is too long");
+    ok = ok && db_open_handle(db, db->is_fixed ? name : path,
+                              SQLITE_OPEN_READONLY | (db->is_fixed ? SQLITE_OPEN_URI : 0), err);
+    if (!ok || !db_check_schema(db, schema, err)) {
+        db_close(db);
+        return false;
     }
-    db_close(db);
-    if (ok && (!may_migrate || is_fixed || access(path, W_OK) != 0)) {
-        ok = catalog_fail(err, CATALOG_BAD_DB,
-                          "catalog '%s' has schema %lld, %d is needed: open it once as a user who "
-                          "may write it",
-                          path, (long long)schema, DB_SCHEMA_VERSION);
+    *out = db;
+    return true;
+}
+
+/* A reader of an older schema brings it up to date where it may. */
+static bool open_to_read(struct db **out, const char *path, bool is_quick,
+                         struct catalog_error *err)
+{
+    struct db *db;
+    int64_t schema;
+    if (!open_any(&db, path, is_quick, &schema, err)) {
+        return false;
     }
-    return ok && catalog_migrate(path, err) && open_to_read(out, path, is_quick, false, err);
+    if (schema < DB_SCHEMA_VERSION) {
+        bool may_migrate = !db->is_fixed && access(path, W_OK) == 0;
+        db_close(db);
+        if (!may_migrate) {
+            return catalog_fail(err, CATALOG_BAD_DB,
+                                "catalog '%s' has schema %lld, %d is needed: open it once as a "
+                                "user who may write it",
+                                path, (long long)schema, DB_SCHEMA_VERSION);
+        }
+        if (!catalog_migrate(path, err) || !open_any(&db, path, is_quick, &schema, err)) {
+            return false;
+        }
+    }
+    *out = db;
+    return true;
 }
 
 bool db_open(struct db **out, const char *path, struct catalog_error *err)
 {
-    return open_to_read(out, path, false, true, err);
+    return open_to_read(out, path, false, err);
 }
 
 bool db_open_quick(struct db **out, const char *path, struct catalog_error *err)
 {
-    return open_to_read(out, path, true, true, err);
+    return open_to_read(out, path, true, err);
 }
 
 bool db_is_fixed(const struct db *db)

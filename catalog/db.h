@@ -109,8 +109,8 @@ CATALOG_WARN_UNUSED bool db_providers(struct db *db, int64_t version, db_row_fn 
 CATALOG_WARN_UNUSED bool db_content_hash(struct db *db, int64_t version, char hex[65],
                                          struct catalog_error *err);
 
-/* The claims of a version of which there is evidence: contradicted where the newest contradiction is
- * newer than the newest probe that confirmed it, else confirmed; `on` is the ISO time of the
+/* The claims of a version of which there is evidence: contradicted where the newest contradiction
+ * is newer than the newest probe that confirmed it, else confirmed; `on` is the ISO time of the
  * evidence that decided. In no order. */
 typedef bool db_verdict_fn(int64_t claim, enum claim_verdict verdict, const char *on,
                            void *ud); /* false: stop, failed */
@@ -153,8 +153,8 @@ CATALOG_WARN_UNUSED bool db_conflicts(struct db *db, int64_t version, db_conflic
 CATALOG_WARN_UNUSED bool db_add_conflict(struct db *db, int64_t version,
                                          const struct db_conflict *f, struct catalog_error *err);
 
-/* Evidence (evidence.h): adds to the row of its day, or a new one; reads, newest first, of one claim
- * or of all of a version. */
+/* Evidence (evidence.h): adds to the row of its day, or a new one; reads, newest first, of one
+ * claim or of all of a version. */
 struct evidence;
 CATALOG_WARN_UNUSED bool db_add_evidence(struct db *db, const struct evidence *e,
                                          struct catalog_error *err);

@@ -60,9 +60,9 @@ enum statement {
 struct db {
     sqlite3 *handle;
     bool is_fixed;
-    struct stat seen; /* of the file, when it was opened to be read */
-    bool is_unpublished; /* a new catalog, in memory until db_commit() */
-    bool is_quick; /* the file was not checked whole */
+    struct stat seen;              /* of the file, when it was opened to be read */
+    bool is_unpublished;           /* a new catalog, in memory until db_commit() */
+    bool is_quick;                 /* the file was not checked whole */
     char path[DB_PATH_MAX];        /* for error texts */
     sqlite3_stmt *kept[SQL_COUNT]; /* prepared at first use; one thread at a time uses a db */
 };

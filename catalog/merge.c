@@ -219,24 +219,30 @@ static bool is_needed(const struct content *out, const char *provider)
     return false;
 }
 
+/* One that is shipped: the local object where that was changed here. */
+static bool write_shipped_provider(struct work *w, const struct member *s)
+{
+    const struct merge *m = w->m;
+    const struct member *b = content_find_provider(m->base, s->provider);
+    const struct member *l = content_find_provider(m->local, s->provider);
+    if (!l || (b && member_is_same(b, l)) || member_is_same(s, l)) {
+        return content_push_provider(m->out, s, w->err);
+    }
+    struct db_conflict f = {.since = m->since,
+                            .is_provider = true,
+                            .base = b ? b->id : 0,
+                            .shipped = s->id,
+                            .local = l->id};
+    return content_push_provider(m->out, l, w->err) &&
+           ((b && member_is_same(b, s)) || conflicts_add(m->found, &f, l, w->err));
+}
+
 static bool write_providers(struct work *w)
 {
     const struct merge *m = w->m;
     bool ok = true;
     for (size_t i = 0; ok && i < m->shipped->n_providers; i++) {
-        const struct member *s = &m->shipped->providers[i], *taken = s;
-        const struct member *b = content_find_provider(m->base, s->provider);
-        const struct member *l = content_find_provider(m->local, s->provider);
-        if (l && !(b && member_is_same(b, l)) && !member_is_same(s, l)) {
-            struct db_conflict f = {.since = m->since,
-                                    .is_provider = true,
-                                    .base = b ? b->id : 0,
-                                    .shipped = s->id,
-                                    .local = l->id};
-            taken = l;
-            ok = (b && member_is_same(b, s)) || conflicts_add(m->found, &f, l, w->err);
-        }
-        ok = ok && content_push_provider(m->out, taken, w->err);
+        ok = write_shipped_provider(w, &m->shipped->providers[i]);
     }
     for (size_t i = 0; ok && i < m->local->n_providers; i++) {
         const struct member *l = &m->local->providers[i];

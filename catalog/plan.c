@@ -489,23 +489,6 @@ static void plan_circumstance(struct planning *pl, enum behaviour b)
 
 /* ---- pass 4: what has to travel along */
 
-static struct value value_of_json(const json_t *j)
-{
-    switch (json_typeof(j)) {
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return (struct value){.type = VALUE_BOOL, .b = json_is_true(j)};
-    case JSON_INTEGER:
-        return (struct value){.type = VALUE_INT, .i = json_integer_value(j)};
-    case JSON_REAL:
-        return (struct value){.type = VALUE_NUMBER, .d = json_real_value(j)};
-    case JSON_STRING:
-        return (struct value){.type = VALUE_STRING, .s = json_string_value(j)};
-    default:
-        return (struct value){.type = VALUE_JSON, .j = j};
-    }
-}
-
 static const json_t *adds_of(const struct planning *pl, enum param p)
 {
     return is_sent(pl, p) && pl->claim[p]->adds && asks(pl, p) ? pl->claim[p]->adds : NULL;
@@ -521,7 +504,7 @@ static void plan_clash(struct planning *pl, enum param p, const char *wire, cons
         }
         const json_t *theirs = adds_of(pl, q), *other = json_object_get(theirs, wire);
         bool is_its_place = strcmp(pl->out->wire[q], wire) == 0;
-        if ((is_its_place && !value_equal(pl->out->send.v[q], value_of_json(value))) ||
+        if ((is_its_place && !value_equal(pl->out->send.v[q], value_from_json(value))) ||
             (other && json_equal(other, value) != 1)) {
             settle(pl, p, q, pl->claim[p]);
         }
@@ -570,7 +553,7 @@ static void plan_adds(struct planning *pl, enum param p)
         (void)plan_adjust(out, (struct adjustment){.param = PARAM_COUNT,
                                                    .name = wire,
                                                    .action = ACTION_ADDED,
-                                                   .sent = value_of_json(value),
+                                                   .sent = value_from_json(value),
                                                    .reason = REASON_REQUIRED,
                                                    .claim = c->id});
     }

@@ -69,7 +69,7 @@ static uint32_t day_number(const char *day)
 {
     uint32_t n = 0;
     size_t i = 0;
-    for (; day[i] && i < 10; i++) {
+    for (; i < 10 && day[i]; i++) {
         bool is_dash = i == 4 || i == 7;
         if (is_dash ? day[i] != '-' : day[i] < '0' || day[i] > '9') {
             return 0;

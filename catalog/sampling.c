@@ -73,6 +73,27 @@ json_t *value_json(struct value v)
     return json_null();
 }
 
+struct value value_from_json(const json_t *j)
+{
+    switch (j ? json_typeof(j) : JSON_NULL) {
+    case JSON_STRING:
+        return (struct value){.type = VALUE_STRING, .s = json_string_value(j)};
+    case JSON_INTEGER:
+        return (struct value){.type = VALUE_INT, .i = json_integer_value(j)};
+    case JSON_REAL:
+        return (struct value){.type = VALUE_NUMBER, .d = json_real_value(j)};
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return (struct value){.type = VALUE_BOOL, .b = json_is_true(j)};
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        return (struct value){.type = VALUE_JSON, .j = j};
+    case JSON_NULL:
+        break;
+    }
+    return (struct value){.type = VALUE_NONE};
+}
+
 bool value_equal(struct value a, struct value b)
 {
     double x, y;

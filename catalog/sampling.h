@@ -154,6 +154,9 @@ bool value_equal(struct value a, struct value b);
 /* As JSON, null for VALUE_NONE; a new reference (of VALUE_JSON: to the same value, which is only
  * read from then on). */
 json_t *value_json(struct value v);
+/* The other way round; null and NULL are VALUE_NONE, lists and objects VALUE_JSON. Borrows from
+ * `j`. */
+struct value value_from_json(const json_t *j);
 
 /* Why a set of values is meaningless whatever backend answers. */
 struct sampling_fault {

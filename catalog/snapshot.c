@@ -266,6 +266,22 @@ static void take_numbers(const struct db_cell *cells, struct claim *c)
     c->is_local = cells[COLUMN_local].i != 0;
 }
 
+static bool take_condition(struct load *l, const json_t *when, struct claim *c)
+{
+    if (!when) {
+        return true;
+    }
+    const json_t *in = json_object_get(when, "in");
+    c->when.param = json_string_value(json_object_get(when, "param"));
+    c->when.is_negated = in == NULL;
+    c->when.values = in ? in : json_object_get(when, "not_in");
+    if (!c->when.param || !json_is_array(c->when.values)) {
+        return bad_row(l, c->id, "bad 'when'");
+    }
+    c->when.id = sampling_find(c->when.param);
+    return true;
+}
+
 static bool take_lists(struct load *l, const struct db_cell *cells, struct claim *c)
 {
     const json_t *fallback, *when;
@@ -278,28 +294,8 @@ static bool take_lists(struct load *l, const struct db_cell *cells, struct claim
         !take_json(l, c->id, cells[COLUMN_when], &when)) {
         return false;
     }
-    if (json_is_string(fallback)) {
-        c->fallback = (struct value){.type = VALUE_STRING, .s = json_string_value(fallback)};
-    } else if (json_is_integer(fallback)) {
-        c->fallback = (struct value){.type = VALUE_INT, .i = json_integer_value(fallback)};
-    } else if (json_is_real(fallback)) {
-        c->fallback = (struct value){.type = VALUE_NUMBER, .d = json_real_value(fallback)};
-    } else if (json_is_boolean(fallback)) {
-        c->fallback = (struct value){.type = VALUE_BOOL, .b = json_is_true(fallback)};
-    } else if (fallback) {
-        c->fallback = (struct value){.type = VALUE_JSON, .j = fallback};
-    }
-    if (when) {
-        const json_t *in = json_object_get(when, "in");
-        c->when.param = json_string_value(json_object_get(when, "param"));
-        c->when.is_negated = in == NULL;
-        c->when.values = in ? in : json_object_get(when, "not_in");
-        if (!c->when.param || !json_is_array(c->when.values)) {
-            return bad_row(l, c->id, "bad 'when'");
-        }
-        c->when.id = sampling_find(c->when.param);
-    }
-    return true;
+    c->fallback = value_from_json(fallback);
+    return take_condition(l, when, c);
 }
 
 static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)

@@ -214,21 +214,31 @@ static bool has_id(const struct id_list *l, int64_t id)
 }
 
 /* A claim that was replaced need not be called removed, where it is plain which one that was. */
-static bool add_overrides(struct export *x)
+static bool is_replaced(const struct export *x, const struct member *b)
 {
-    struct id_list now = {0}, base = {0};
-    bool ok = list_ids(&x->now, &now, x->err) && list_ids(&x->base, &base, x->err);
+    return count_key(&x->base, b) == 1 && count_key(&x->now, b) == 1;
+}
+
+static bool add_claims_of(struct export *x, const struct id_list *now, const struct id_list *base)
+{
+    bool ok = true;
     for (size_t i = 0; ok && i < x->base.n_claims; i++) {
         const struct member *b = &x->base.claims[i];
-        if (is_wanted(x, b->provider) && !has_id(&now, b->id) &&
-            (count_key(&x->base, b) > 1 || count_key(&x->now, b) != 1)) {
-            ok = add_claim(x, b, true);
-        }
+        ok = !is_wanted(x, b->provider) || has_id(now, b->id) || is_replaced(x, b) ||
+             add_claim(x, b, true);
     }
     for (size_t i = 0; ok && i < x->now.n_claims; i++) {
         const struct member *m = &x->now.claims[i];
-        ok = !is_wanted(x, m->provider) || has_id(&base, m->id) || add_claim(x, m, false);
+        ok = !is_wanted(x, m->provider) || has_id(base, m->id) || add_claim(x, m, false);
     }
+    return ok;
+}
+
+static bool add_overrides(struct export *x)
+{
+    struct id_list now = {0}, base = {0};
+    bool ok = list_ids(&x->now, &now, x->err) && list_ids(&x->base, &base, x->err) &&
+              add_claims_of(x, &now, &base);
     for (size_t i = 0; ok && i < x->now.n_providers; i++) {
         const struct member *p = &x->now.providers[i];
         const struct member *b = content_find_provider(&x->base, p->provider);

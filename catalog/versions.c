@@ -230,6 +230,22 @@ static struct member key_of(const json_t *claim, const char *when)
     return m;
 }
 
+/* The claim of that key whatever its endpoint, where neither the caller nor the provider names one.
+ */
+static struct member *find_anywhere(struct change *c, struct member *key, int64_t like,
+                                    const char *today)
+{
+    struct member *found = NULL;
+    for (size_t i = 0; i < c->now.n_claims; i++) {
+        struct member *m = &c->now.claims[i];
+        key->endpoint = m->endpoint;
+        if (member_compare_keys(m, key) == 0 && (!found || is_better(m, found, like, today))) {
+            found = m;
+        }
+    }
+    return found;
+}
+
 /* What is laid over: the claim of that key, else `like`, else nothing. A new object; NULL: err. */
 static json_t *ground_of(struct change *c, const struct version_override *o, const json_t *named,
                          const char *today, struct catalog_error *err)
@@ -238,7 +254,8 @@ static json_t *ground_of(struct change *c, const struct version_override *o, con
     char *when =
         json_is_object(when_given) ? json_dumps(when_given, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     struct member key = key_of(named, when);
-    const struct member *found = key.endpoint ? change_find(c, &key, o->like, today) : NULL;
+    const struct member *found = key.endpoint ? change_find(c, &key, o->like, today)
+                                              : find_anywhere(c, &key, o->like, today);
     free(when);
     if (!found && !o->like) {
         json_t *none = json_object();

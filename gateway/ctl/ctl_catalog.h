@@ -22,9 +22,9 @@ int ctl_catalog_show(int argc, char **argv);
 int ctl_catalog_diff(int argc, char **argv);
 int ctl_catalog_history(int argc, char **argv);
 int ctl_catalog_export(int argc, char **argv);
-int ctl_catalog_check(int argc, char **argv); /* ctl_catalog_check.c */
+int ctl_catalog_check(int argc, char **argv);   /* ctl_catalog_check.c */
 int ctl_catalog_compare(int argc, char **argv); /* ctl_catalog_compare.c */
-int ctl_catalog_probe(int argc, char **argv); /* ctl_probe.c */
+int ctl_catalog_probe(int argc, char **argv);   /* ctl_probe.c */
 
 /* ---- what they share */
 #define CTL_PATH_MAX 4096

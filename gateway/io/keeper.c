@@ -177,62 +177,71 @@ static void refuse(struct keeper *k, const struct catalog_error *e)
     (void)pthread_mutex_unlock(&k->lock);
 }
 
-static void log_taken(const struct keeper *k, const char *path, const struct snapshot *before,
-                      bool was_refused)
+static void log_taken(const struct keeper *k, const struct keeper_source *s, const char *path,
+                      const struct snapshot *before, bool was_refused)
 {
     char version[24], was[24];
-    bool is_news = !before || snapshot_version(before) != snapshot_version(k->current) ||
-                   strcmp(k->status.path, path) != 0;
-    if (is_news || was_refused) {
-        (void)snprintf(version, sizeof version, "%" PRId64, snapshot_version(k->current));
-        (void)snprintf(was, sizeof was, "%" PRId64, before ? snapshot_version(before) : 0);
+    int64_t old = before ? snapshot_version(before) : 0;
+    if (snapshot_version(s->snap) != old || strcmp(k->status.path, path) != 0 || was_refused) {
+        (void)snprintf(version, sizeof version, "%" PRId64, snapshot_version(s->snap));
+        (void)snprintf(was, sizeof was, "%" PRId64, old);
         log_write(LOG_INFO, "catalog_taken_up", "path", path, "version", version, "was", was,
-                  "created", k->status.created, NULL);
+                  "created", s->created, NULL);
     }
 }
 
-/* The source becomes what is used; it is moved. Not called while the lock is held. */
-static void adopt(struct keeper *k, struct keeper_source *s, const char *path, bool is_start)
+/* What keeper_status() tells: only when the snapshot is in use. */
+static void tell_status(struct keeper *k, const struct keeper_source *s, const char *path)
 {
-    bool is_same = k->db && s->knows_previous && strcmp(k->status.path, path) == 0 &&
-                   keeper_trace_is_same_file(&k->trace, &s->trace);
-    bool was_refused = k->refused != CATALOG_OK;
     (void)pthread_mutex_lock(&k->lock);
-    struct snapshot *before = k->current;
-    k->current = s->snap;
-    if (!is_same) {
-        cache_clear(k);
-        keeper_notes_forget(&k->notes);
-    } else if (before) {
-        cache_put(k, snapshot_ref(before));
-    }
-    keeper_notes_reloaded(&k->notes);
-    k->is_own = strcmp(path, k->path) == 0;
     k->status.version = snapshot_version(s->snap);
     k->status.newest = s->newest;
     memcpy(k->status.created, s->created, sizeof k->status.created);
+    (void)snprintf(k->status.path, sizeof k->status.path, "%s", path);
     if (k->is_own) {
         k->refused = CATALOG_OK;
         k->status.is_fallback = false;
         k->status.refused[0] = '\0';
     }
-    if (!is_start) {
-        log_taken(k, path, before, was_refused);
-    }
-    (void)snprintf(k->status.path, sizeof k->status.path, "%s", path);
-    struct snapshot *given = snapshot_ref(k->current);
     (void)pthread_mutex_unlock(&k->lock);
+}
+
+/* Puts the source's snapshot in the place of the one before, which is yours then. */
+static struct snapshot *replace(struct keeper *k, struct keeper_source *s, const char *path)
+{
+    bool is_same = k->db && s->knows_previous && strcmp(k->status.path, path) == 0 &&
+                   keeper_trace_is_same_file(&k->trace, &s->trace);
+    (void)pthread_mutex_lock(&k->lock);
+    struct snapshot *before = k->current;
+    k->current = s->snap;
+    k->is_own = strcmp(path, k->path) == 0;
+    if (!is_same) {
+        cache_clear(k);
+        keeper_notes_forget(&k->notes);
+    } else if (before) {
+        cache_put(k, snapshot_ref(before)); /* requests still use it */
+    }
+    keeper_notes_reloaded(&k->notes);
+    (void)pthread_mutex_unlock(&k->lock);
+    return before;
+}
+
+/* The source becomes what is used; it is moved. Not called while the lock is held. */
+static void adopt(struct keeper *k, struct keeper_source *s, const char *path, bool is_start)
+{
+    bool was_refused = k->refused != CATALOG_OK;
+    struct snapshot *before = replace(k, s, path);
+    if (!is_start) { /* keeper_start() gives the first one */
+        k->o.on_snapshot(snapshot_ref(s->snap), k->o.ud);
+        log_taken(k, s, path, before, was_refused);
+    }
+    tell_status(k, s, path);
     snapshot_release(before);
     catalog_close(k->db);
     k->db = s->db;
     k->trace = s->trace;
     k->loaded_at = now_ms();
     k->reload_at = NEVER;
-    if (is_start) {
-        snapshot_release(given); /* keeper_start() gives its own */
-    } else {
-        k->o.on_snapshot(given, k->o.ud);
-    }
 }
 
 static int64_t pin_of(struct keeper *k)

@@ -15,13 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define CLAIM(param, rest)                                                                         \
     "{\"models\":\"^gpt\",\"endpoint\":\"/chat\",\"param\":\"" param "\",\"wire\":\"" param        \
     "\",\"support\":\"yes\"," rest "\"source\":\"s\",\"as_of\":\"2026\",\"confidence\":\"low\"}"
-static const char source[] =
+static const char head[] =
     "{\"provider\":{\"id\":\"openai\",\"title\":\"P\",\"dialect\":\"openai\",\"auth\":\"none\","
-    "\"chat_endpoint\":\"/chat\"},\"claims\":[" CLAIM("temperature", "\"min\":0,\"max\":2,"
-                                                                     "\"default\":1,") "," CLAIM(
-        "max_tokens",
-        "\"min\":0,\"min_exclusive\":true,") "," CLAIM("reasoning_effort",
-                                                       "\"values\":[\"low\",\"high\"],") "]}";
+    "\"chat_endpoint\":\"/chat\"},\"claims\":[";
+static const char temperature[] = CLAIM("temperature", "\"min\":0,\"max\":2,\"default\":1,");
+static const char max_tokens[] = CLAIM("max_tokens", "\"min\":0,\"min_exclusive\":true,");
+static const char effort[] = CLAIM("reasoning_effort", "\"values\":[\"low\",\"high\"],");
 
 /* One small catalog for all runs. */
 static struct snapshot *open_snapshot(void)
@@ -37,7 +36,8 @@ static struct snapshot *open_snapshot(void)
     (void)snprintf(db, sizeof db, "%s/catalog.db", folder);
     (void)snprintf(file, sizeof file, "%s/source.json", folder);
     FILE *f = fopen(file, "wb");
-    if (!f || fputs(source, f) < 0 || fclose(f) != 0 ||
+    if (!f || fprintf(f, "%s%s,%s,%s]}", head, temperature, max_tokens, effort) < 0 ||
+        fclose(f) != 0 ||
         !catalog_build(db, &one, 1, &(struct version_stamp){"a", "b", "2026-11-30T00:00:00Z"}, &v,
                        NULL) ||
         !catalog_open(&c, db, NULL) || !catalog_snapshot(c, 0, &s, NULL)) {

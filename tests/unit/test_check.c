@@ -498,6 +498,8 @@ static void test_common_model(void **state)
         {"^x*y$", "^y$", "y"},
         {"(^|/)gpt", "^x/gpt$", "x/gpt"},
         {"(^|/)gpt", "^xgpt$", NULL},
+        {"(^|/)gpt", "^x+(/gpt|gpt)$", "x/gpt"},
+        {"gpt($|/)", "^gpt(x|/x)$", "gpt/x"},
         {"^(a|b$|c)d", "^bd", NULL},
         {"*", "^only$", "only"},
         {"*", "*", ""},

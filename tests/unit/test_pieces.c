@@ -377,6 +377,9 @@ static void test_aws_exceptions(void **state)
          "", "[{\"event\":\"500\",\"exception\":true,\"object\":{\"message\":\"no\"}}]"},
         {SLICE_LIT(EVENT "\x0b:event-type\x07\x00\x00"), "{}", "[{\"event\":\"\",\"object\":{}}]"},
         {SLICE_LIT(EVENT), " ", "[]"},
+        {SLICE_LIT("\x01x\x05"
+                   "12345678" EVENT),
+         "{}", "[{\"event\":\"\",\"object\":{}}]"},
     };
     char bytes[FRAME_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -387,6 +390,17 @@ static void test_aws_exceptions(void **state)
         }
         json_decref(want);
     }
+    /* What comes after one is no exception. */
+    char two[2 * FRAME_MAX];
+    struct slice t = frame(bytes, cases[4].headers, "{}", 0, 0);
+    memcpy(two, t.p, t.len);
+    struct slice t2 = frame(bytes, cases[6].headers, "{}", 0, 0);
+    memcpy(two + t.len, t2.p, t2.len);
+    json_t *want = json_loads("[{\"event\":\"\",\"exception\":true,\"object\":{}},"
+                              "{\"event\":\"\",\"object\":{}}]",
+                              0, NULL);
+    check_cut("two", FORM_AWS, (struct slice){two, t.len + t2.len}, want, 0, 9);
+    json_decref(want);
 }
 
 /* ---- limits, refusal by the receiver, content types */
@@ -425,6 +439,7 @@ static void test_limits(void **state)
         check_limit(FORM_LINES, "\n", LIMIT_SSE_EVENT_BYTES, "\n", over);
         check_limit(FORM_ARRAY, "[", LIMIT_SSE_EVENT_BYTES, "]", over);
     }
+    check_limit(FORM_ARRAY, "\n", LIMIT_SSE_EVENT_BYTES + 100, "", 1); /* whole: another limit */
     check_limit(FORM_ARRAY, "\n", LIMIT_UPSTREAM_BYTES, "", 2);
     check_limit(FORM_WHOLE, "", LIMIT_UPSTREAM_BYTES, "", 2);
 }
