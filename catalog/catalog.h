@@ -33,14 +33,26 @@ bool catalog_fail(struct catalog_error *err, enum catalog_code code, const char 
     __attribute__((format(printf, 3, 4)));
 
 /* ---- providers: how to reach one, from the "provider" object of its source file */
+
+/* A second way to be called, for the models that the first one does not serve (whose claim about
+ * "endpoint" says absent or rejected). The paths are as those of struct provider. */
+struct provider_route {
+    const char *dialect; /* NULL: there is none */
+    const char *chat_path, *stream_path;
+    const char *chat_endpoint;
+};
+
 enum catalog_auth { CATALOG_AUTH_NONE, CATALOG_AUTH_BEARER, CATALOG_AUTH_HEADER };
 struct provider {
-    const char *id;        /* "openai" */
-    const char *title;     /* "OpenAI" */
-    const char *dialect;   /* name of a wire dialect: "openai", "anthropic", "engine" */
-    const char *base_url;  /* "https://api.openai.com/v1"; NULL for the built-in engine */
-    const char *chat_path; /* "/chat/completions", appended to base_url */
-    const char *text_path; /* "/completions", or NULL: no raw completions */
+    const char *id;       /* "openai" */
+    const char *title;    /* "OpenAI" */
+    const char *dialect;  /* name of a wire dialect: "openai", "anthropic", "engine" */
+    const char *base_url; /* "https://api.openai.com/v1"; NULL for the built-in engine */
+    /* "/chat/completions", appended to base_url; "{model}" in it is the model's id,
+     * percent-encoded */
+    const char *chat_path;
+    const char *stream_path; /* where a stream is asked for at another path, or NULL */
+    const char *text_path;   /* "/completions", or NULL: no raw completions */
     const char *chat_endpoint, *text_endpoint; /* the claims' `endpoint` of the two, prefix match;
                                                   NULL matches every claim */
     enum catalog_auth auth;
@@ -52,6 +64,7 @@ struct provider {
     /* Model whose claims stand in for models that no pattern knows, or NULL. */
     const char *stand_in;
     const char *request_id_header; /* of its answers; NULL: "x-request-id" */
+    struct provider_route also;
 };
 
 struct catalog;
@@ -121,7 +134,8 @@ const char *behaviour_name(enum behaviour b);         /* "system_role" */
 const char *claim_support_name(enum claim_support s); /* "yes" */
 const char *claim_variant_name(enum claim_variant v); /* "current" */
 
-enum catalog_route { CATALOG_CHAT, CATALOG_TEXT };
+/* ALSO: chat by the provider's second route. */
+enum catalog_route { CATALOG_CHAT, CATALOG_TEXT, CATALOG_CHAT_ALSO };
 
 /* Of the claims that match (local beats shipped, pattern beats "*", later as_of beats earlier,
  * higher confidence beats lower, further down in the source beats further up; valid on `day`;

@@ -303,14 +303,18 @@ static void finish(struct rules *r)
 }
 
 /* Everything but the cache. `model` is borrowed by `out`. */
+static const char *endpoint_of(const struct provider *p, enum catalog_route route)
+{
+    return route == CATALOG_CHAT        ? p->chat_endpoint
+           : route == CATALOG_CHAT_ALSO ? p->also.chat_endpoint
+                                        : p->text_endpoint;
+}
+
 static bool make_rules(const struct snapshot *s, const struct provider *p, const char *model,
                        enum catalog_route route, const char *day, struct rules *out,
                        struct catalog_error *err)
 {
-    struct gathering g = {.s = s,
-                          .endpoint = route == CATALOG_CHAT ? p->chat_endpoint : p->text_endpoint,
-                          .day = day,
-                          .r = out};
+    struct gathering g = {.s = s, .endpoint = endpoint_of(p, route), .day = day, .r = out};
     *out = (struct rules){.provider = p, .model = model};
     gather(&g, model);
     if (g.is_known) {

@@ -116,7 +116,7 @@ static uint64_t hash_of(const struct rules_key *key) /* FNV-1a over the name, th
         h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
     }
     h = (h ^ (uintptr_t)key->provider) * UINT64_C(0x100000001b3);
-    h = (h ^ ((uint64_t)key->era << 1 | (key->route == CATALOG_TEXT))) * UINT64_C(0x100000001b3);
+    h = (h ^ ((uint64_t)key->era << 2 | key->route)) * UINT64_C(0x100000001b3);
     return h ^ h >> 32;
 }
 

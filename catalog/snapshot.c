@@ -345,6 +345,7 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         {"dialect", &p->dialect},
         {"base_url", &p->base_url},
         {"chat_path", &p->chat_path},
+        {"stream_path", &p->stream_path},
         {"text_path", &p->text_path},
         {"chat_endpoint", &p->chat_endpoint},
         {"text_endpoint", &p->text_endpoint},
@@ -353,9 +354,24 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         {"stand_in", &p->stand_in},
         {"request_id_header", &p->request_id_header},
     };
+    const struct {
+        const char *key;
+        const char **out;
+    } route[] = {
+        {"dialect", &p->also.dialect},
+        {"chat_path", &p->also.chat_path},
+        {"stream_path", &p->also.stream_path},
+        {"chat_endpoint", &p->also.chat_endpoint},
+    };
+    const json_t *also = json_object_get(body, "also");
     const char *auth = json_string_value(json_object_get(body, "auth"));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!take_member(l, body, texts[i].key, texts[i].out)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; also && i < sizeof route / sizeof route[0]; i++) {
+        if (!take_member(l, also, route[i].key, route[i].out)) {
             return false;
         }
     }

@@ -157,6 +157,25 @@ static bool check_auth(const struct source_place *at, const json_t *provider)
     return true;
 }
 
+static bool check_route(const struct source_place *at, const char *field, const json_t *route)
+{
+    const char *key;
+    json_t *value;
+    if (!text_of(route, "dialect") || !text_of(route, "chat_path") ||
+        !text_of(route, "chat_endpoint")) {
+        return source_bad(at, field, "must be an object with dialect, chat_path, chat_endpoint");
+    }
+    json_object_foreach ((json_t *)route, key, value) {
+        if (!IS_ONE_OF(key, "dialect", "chat_path", "stream_path", "chat_endpoint")) {
+            return source_bad(at, field, "has a field '%.40s' that no route has", key);
+        }
+        if (!check_text(at, field, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool source_check_provider(const struct source_place *at, const json_t *provider)
 {
     static const char *const needed[] = {"id", "title", "dialect", "auth"};
@@ -171,11 +190,13 @@ bool source_check_provider(const struct source_place *at, const json_t *provider
         bool ok;
         if (strcmp(key, "headers") == 0) {
             ok = check_pairs(at, key, value);
+        } else if (strcmp(key, "also") == 0) {
+            ok = check_route(at, key, value);
         } else if (strcmp(key, "is_local") == 0) {
             ok = json_is_true(value) || source_bad(at, key, "must be true or false");
-        } else if (IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "text_path",
-                             "chat_endpoint", "text_endpoint", "auth", "auth_header", "key_env",
-                             "stand_in", "request_id_header")) {
+        } else if (IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "stream_path",
+                             "text_path", "chat_endpoint", "text_endpoint", "auth", "auth_header",
+                             "key_env", "stand_in", "request_id_header")) {
             ok = check_text(at, key, value);
         } else {
             ok = source_bad(at, key, "is not a field of a provider");

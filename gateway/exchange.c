@@ -306,27 +306,28 @@ static void free_decoder(struct exchange *x)
     }
 }
 
-/* A provider that was asked for a stream may still answer with one JSON body: an error, or all of
- * it. */
-static void expect_whole(struct exchange *x)
+/* The answer says how it is framed: a provider that was asked for a stream may still send one JSON
+ * body, an error or all of it. */
+static bool begin_decoding(struct exchange *x, enum wire_form form)
 {
-    const char *type = upstream_header(x->up, "content-type");
-    if (x->prep.request.stream && type && strncasecmp(type, "application/json", 16) == 0) {
-        struct decoder *whole = x->backend->decoder_new(false, x->kind == REQUEST_CHAT);
-        if (whole) {
-            free_decoder(x);
-            x->dec = whole;
-        }
-    }
+    free_decoder(x);
+    x->dec = x->backend->decoder_new(form, x->kind == REQUEST_CHAT);
+    return x->dec || failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
 }
 
 static void on_head(int status, void *ud)
 {
     struct exchange *x = ud;
+    bool is_stream = x->prep.request.stream;
     x->upstream_status = status;
     exchange_record_upstream_id(x);
-    if (x->prep.request.stream && status < 300) {
-        expect_whole(x);
+    if (status < 200 || status >= 300) {
+        return;
+    }
+    if (!begin_decoding(x, pieces_form(upstream_header(x->up, "content-type"), is_stream))) {
+        exchange_record_attempt(x, status, x->fail.code);
+        leave_call(x);
+    } else if (is_stream) {
         upstream_touch(x->up); /* from here on silence is that of content: a ping ends none */
     }
 }
@@ -427,10 +428,6 @@ static bool start_answer(struct exchange *x)
     answer_release(&x->answer);
     free_decoder(x);
     x->backend = x->prep.target.backend;
-    x->dec = x->backend->decoder_new(x->prep.request.stream, x->kind == REQUEST_CHAT);
-    if (!x->dec) {
-        return failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
-    }
     return answer_init(&x->answer, n, stops, !x->prep.request.stream, on_delta, x, &x->fail);
 }
 
@@ -445,8 +442,9 @@ static bool call_engine(struct exchange *x)
         return false;
     }
     json_t *frame = jsonio_parse(x->body.p, x->body.len, &x->fail);
-    bool ok = frame && engine_call_start(x->gw->engine, conn_loop(x->conn), frame, &events, x,
-                                         &x->eng, &x->fail);
+    bool ok =
+        frame && begin_decoding(x, FORM_WHOLE) &&
+        engine_call_start(x->gw->engine, conn_loop(x->conn), frame, &events, x, &x->eng, &x->fail);
     json_decref(frame);
     return ok;
 }

@@ -18,8 +18,8 @@ bool prepare_parse(struct prepared *p, const struct prepare_env *env, enum reque
 bool prepare_resolve(struct prepared *p, const struct prepare_env *env, const char *model,
                      struct failure *f)
 {
-    if (!resolve(env->conf, env->snap, p->request.kind, model ? model : p->request.model, &p->asked,
-                 f)) {
+    if (!resolve(env->conf, env->snap, p->request.kind, p->request.stream,
+                 model ? model : p->request.model, &p->asked, f)) {
         return false;
     }
     p->target = p->asked;
@@ -36,20 +36,40 @@ static const char *asked_name(const struct request *r, enum param p)
                                                        : sampling_table[p].name;
 }
 
+static bool read_rules(const struct prepared *p, const struct prepare_env *env,
+                       enum catalog_route route, struct rules *rules, struct failure *f)
+{
+    struct catalog_error e = {.code = CATALOG_OK};
+    return snapshot_rules(env->snap, p->target.provider->id, p->target.model, route, env->day,
+                          rules, &e) ||
+           failure_from_catalog(f, &e);
+}
+
+static bool is_served(const struct rules *rules)
+{
+    const struct claim *c = rules->behaviour[BEHAVIOUR_ENDPOINT];
+    return !c || (c->support != CLAIM_ABSENT && c->support != CLAIM_REJECTED);
+}
+
 static bool load_rules(struct prepared *p, const struct prepare_env *env, struct rules *rules,
                        struct failure *f)
 {
-    struct catalog_error e = {.code = CATALOG_OK};
-    enum catalog_route route = p->request.kind == REQUEST_CHAT ? CATALOG_CHAT : CATALOG_TEXT;
-    if (!snapshot_rules(env->snap, p->target.provider->id, p->target.model, route, env->day, rules,
-                        &e)) {
-        return failure_from_catalog(f, &e);
+    bool is_chat = p->request.kind == REQUEST_CHAT;
+    if (!read_rules(p, env, is_chat ? CATALOG_CHAT : CATALOG_TEXT, rules, f)) {
+        return false;
     }
-    const struct claim *served = rules->behaviour[BEHAVIOUR_ENDPOINT];
-    if (served && (served->support == CLAIM_ABSENT || served->support == CLAIM_REJECTED)) {
-        return failure_set(f, 404, "endpoint_not_supported", "model",
-                           "model '%.128s' is not served by this endpoint: %.200s", p->target.name,
-                           served->note ? served->note : "see the catalog");
+    if (!is_served(rules)) {
+        const struct claim *served = rules->behaviour[BEHAVIOUR_ENDPOINT];
+        bool has_other = is_chat && p->target.provider->also.dialect;
+        if (has_other && (!resolve_also(&p->target, p->request.stream, f) ||
+                          !read_rules(p, env, CATALOG_CHAT_ALSO, rules, f))) {
+            return false;
+        }
+        if (!has_other || !is_served(rules)) {
+            return failure_set(f, 404, "endpoint_not_supported", "model",
+                               "model '%.128s' is not served by this endpoint: %.200s",
+                               p->target.name, served->note ? served->note : "see the catalog");
+        }
     }
     for (unsigned i = 0; i < PARAM_COUNT; i++) {
         if (!p->is_fallback && (p->ruled_out & PARAM_BIT(i))) {
@@ -115,7 +135,8 @@ static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
             "'%s' is not supported by %.128s as asked, and no fallback is configured",
             asked_name(&p->request, first), p->asked.name);
     }
-    if (!resolve(env->conf, env->snap, p->request.kind, env->conf->fallback, &p->target, f) ||
+    if (!resolve(env->conf, env->snap, p->request.kind, p->request.stream, env->conf->fallback,
+                 &p->target, f) ||
         !load_rules(p, env, &p->rules, f)) {
         return false;
     }

@@ -2,6 +2,8 @@
  * configuration is read. */
 #include "resolve.h"
 
+#include "backend/sigv4.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -82,23 +84,50 @@ static const char *key_name_of(const struct target *t, const struct config_provi
 }
 
 /* Before the address: some of these have none, and it would not help to set one. */
-static bool set_backend(struct target *t, struct failure *f)
+static bool set_backend(struct target *t, const char *dialect, struct failure *f)
 {
-    t->backend = backend_find(t->provider->dialect);
-    return t->backend ||
-           failure_set(f, 501, "dialect_not_built", "model",
-                       "provider '%.64s' is in the catalog, but this build does not speak its "
-                       "dialect '%.32s': ask another one",
-                       t->provider_name, t->provider->dialect);
+    const struct backend *b = backend_find(dialect);
+    if (!b) {
+        return failure_set(f, 501, "dialect_not_built", "model",
+                           "provider '%.64s' is in the catalog, but this build does not speak its "
+                           "dialect '%.32s': ask another one",
+                           t->provider_name, dialect);
+    }
+    t->backend = b;
+    return true;
+}
+
+/* The base, without the slash at its end, and the path with the model's id in the place of
+ * "{model}". */
+static bool set_url(struct target *t, const char *path, struct failure *f)
+{
+    static const char mark[] = "{model}";
+    char model[3 * LIMIT_MODEL_NAME + 1] = "";
+    const char *place = strstr(path, mark);
+    size_t n = strlen(t->base_url), before = place ? (size_t)(place - path) : strlen(path);
+    while (n > 0 && t->base_url[n - 1] == '/') {
+        n--;
+    }
+    if (place && !sigv4_url_path(t->model, model, sizeof model)) {
+        return failure_set(f, 404, "model_not_found", "model",
+                           "model '%.128s' cannot be part of an address", t->name);
+    }
+    int len = snprintf(t->url, sizeof t->url, "%.*s%.*s%s%s", (int)n, t->base_url, (int)before,
+                       path, model, place ? place + sizeof mark - 1 : "");
+    return (len > 0 && (size_t)len < sizeof t->url) ||
+           failure_set(f, 500, "bad_configuration", NULL,
+                       "the address of provider '%.64s' is too long", t->provider_name);
 }
 
 static bool set_address(struct target *t, const struct config_provider *configured,
-                        enum request_kind kind, struct failure *f)
+                        enum request_kind kind, bool is_stream, struct failure *f)
 {
-    const char *base =
-        configured && configured->base_url ? configured->base_url : t->provider->base_url;
-    const char *path = kind == REQUEST_CHAT ? t->provider->chat_path : t->provider->text_path;
-    if (!base) {
+    const struct provider *p = t->provider;
+    const char *path = kind != REQUEST_CHAT          ? p->text_path
+                       : is_stream && p->stream_path ? p->stream_path
+                                                     : p->chat_path;
+    t->base_url = configured && configured->base_url ? configured->base_url : p->base_url;
+    if (!t->base_url) {
         return failure_set(f, 404, "model_not_found", "model",
                            "provider '%.64s' has no address of its own: set base_url for it in the "
                            "configuration, under providers",
@@ -109,21 +138,19 @@ static bool set_address(struct target *t, const struct config_provider *configur
                            "provider '%.64s' has no raw completions: use /v1/chat/completions",
                            t->provider_name);
     }
-    size_t n = strlen(base);
-    while (n > 0 && base[n - 1] == '/') {
-        n--;
-    }
-    int len = snprintf(t->url, sizeof t->url, "%.*s%s", (int)n, base, path);
-    if (len < 0 || (size_t)len >= sizeof t->url) {
-        return failure_set(f, 500, "bad_configuration", NULL,
-                           "the address of provider '%.64s' is too long", t->provider_name);
-    }
     t->key_name = key_name_of(t, configured);
-    return true;
+    return set_url(t, path, f);
+}
+
+bool resolve_also(struct target *t, bool is_stream, struct failure *f)
+{
+    const struct provider_route *r = &t->provider->also;
+    const char *path = is_stream && r->stream_path ? r->stream_path : r->chat_path;
+    return r->dialect && set_backend(t, r->dialect, f) && set_url(t, path, f);
 }
 
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
-             const char *model, struct target *out, struct failure *f)
+             bool is_stream, const char *model, struct target *out, struct failure *f)
 {
     struct target t = {.name = ""};
     const char *name = follow_alias(conf, model);
@@ -146,11 +173,12 @@ bool resolve(const struct config *conf, const struct snapshot *snap, enum reques
         }
         (void)snprintf(t.model, sizeof t.model, "%s", slash + 1);
         (void)snprintf(t.name, sizeof t.name, "%s", name);
-        if (!set_backend(&t, f) || !set_address(&t, configured, kind, f)) {
+        if (!set_backend(&t, t.provider->dialect, f) ||
+            !set_address(&t, configured, kind, is_stream, f)) {
             return false;
         }
     }
-    if (!t.backend && !set_backend(&t, f)) {
+    if (!t.backend && !set_backend(&t, t.provider->dialect, f)) {
         return false;
     }
     *out = t;

@@ -18,14 +18,19 @@ struct target {
     char model[LIMIT_MODEL_NAME + 1]; /* the provider's own id */
     const struct provider *provider;  /* claims and address; borrowed from the snapshot */
     const struct backend *backend;
-    char url[512];        /* "" for the local engine */
+    const char *base_url; /* configured, else the provider's; borrowed; NULL for the local engine */
+    char url[1024];       /* "" for the local engine */
     const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
 };
 
 /* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint;
  * 501 dialect_not_built for a dialect of the catalog that this build does not speak. */
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
-             const char *model, struct target *out, struct failure *f)
+             bool is_stream, const char *model, struct target *out, struct failure *f)
+    __attribute__((warn_unused_result));
+/* Turns a hosted target to its provider's second route (struct provider_route): another dialect at
+ * another address. false: there is none (failure untouched), or as above. */
+bool resolve_also(struct target *t, bool is_stream, struct failure *f)
     __attribute__((warn_unused_result));
 
 /* The name of the first local model: what `local` alone means. */

@@ -38,7 +38,7 @@ static json_t *model_json(struct gateway *g, const struct prepare_env *env, cons
     struct catalog_error e = {.code = CATALOG_OK};
     struct target t;
     struct rules r;
-    if (!resolve(env->conf, env->snap, REQUEST_CHAT, name, &t, &f) ||
+    if (!resolve(env->conf, env->snap, REQUEST_CHAT, false, name, &t, &f) ||
         !snapshot_rules(env->snap, t.provider->id, t.model, CATALOG_CHAT, env->day, &r, &e)) {
         return NULL;
     }

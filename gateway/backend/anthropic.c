@@ -203,12 +203,12 @@ struct decoder {
     struct failure *f;
 };
 
-static struct decoder *anthropic_decoder_new(bool is_stream, bool is_chat)
+static struct decoder *anthropic_decoder_new(enum wire_form form, bool is_chat)
 {
     struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
     if (d) {
-        pieces_init(&d->pieces, is_stream ? FORM_SSE : FORM_WHOLE);
+        pieces_init(&d->pieces, form);
     }
     return d;
 }

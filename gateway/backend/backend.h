@@ -16,6 +16,7 @@
 #include "gateway/answer.h"
 #include "gateway/base/buf.h"
 #include "gateway/base/failure.h"
+#include "pieces.h"
 
 #define BACKEND_HEADERS_MAX 16
 struct header {
@@ -48,9 +49,10 @@ struct backend {
     /* Body and headers (content-type, auth, fixed ones). false: 400, what cannot be said in this
      * dialect. */
     bool (*encode)(const struct call *c, struct buf *body, struct headers *h, struct failure *f);
-    /* A decoder for a 2xx answer, streamed or whole. is_stream: SSE; else one JSON body, fed in
-     * pieces, delivered by decode_end(). */
-    struct decoder *(*decoder_new)(bool is_stream, bool is_chat);
+    /* A decoder for a 2xx answer that comes in this form (pieces_form()): whole, it is fed in
+     * pieces and delivered by decode_end(). The engine's frames have a form of their own: it is not
+     * looked at. */
+    struct decoder *(*decoder_new)(enum wire_form form, bool is_chat);
     void (*decoder_free)(struct decoder *d); /* NULL allowed */
     bool (*decode)(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                    struct failure *f);

@@ -160,9 +160,9 @@ struct decoder {
     bool is_ended, is_broken;
 };
 
-static struct decoder *engine_decoder_new(bool is_stream, bool is_chat)
+static struct decoder *engine_decoder_new(enum wire_form form, bool is_chat)
 {
-    (void)is_stream;
+    (void)form;
     (void)is_chat;
     return calloc(1, sizeof(struct decoder));
 }

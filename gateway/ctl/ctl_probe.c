@@ -242,7 +242,7 @@ static bool find_target(struct job *j)
     if (strcmp(j->o.provider, "local") == 0) {
         return failed("'local' is the built-in engine, whose claims are tested with the program");
     }
-    if (!resolve(j->conf, j->snap, REQUEST_CHAT, name, &j->target, &f)) {
+    if (!resolve(j->conf, j->snap, REQUEST_CHAT, false, name, &j->target, &f)) {
         return failed(f.message);
     }
     return set_address(j) && (snapshot_rules(j->snap, j->target.provider->id, j->target.model,

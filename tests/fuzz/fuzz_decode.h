@@ -66,7 +66,7 @@ static inline uint64_t fuzz_feed(const struct backend *b, bool is_stream, const 
 {
     struct fuzz_seen seen;
     struct failure f = {.status = 0};
-    struct decoder *d = b->decoder_new(is_stream, true);
+    struct decoder *d = b->decoder_new(is_stream ? FORM_SSE : FORM_WHOLE, true);
     fuzz_check(d && fuzz_begin(&seen));
     *ok = true;
     for (size_t i = 0; *ok && i < n; i += piece) {

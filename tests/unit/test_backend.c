@@ -421,7 +421,7 @@ static void test_receiver_has_enough(void **state)
     for (size_t i = 0; i < 3; i++) {
         int n = 0;
         struct failure f = {.status = 0};
-        struct decoder *d = all[i]->decoder_new(true, true);
+        struct decoder *d = all[i]->decoder_new(FORM_SSE, true);
         assert_false(all[i]->decode(d, slice_str(pieces[i]), refuse_delta, &n, &f));
         assert_false(all[i]->decode(d, slice_str(pieces[i]), refuse_delta, &n, &f));
         assert_false(all[i]->decode_end(d, refuse_delta, &n, &f));

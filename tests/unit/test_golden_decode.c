@@ -108,7 +108,7 @@ static json_t *decode(const struct backend *b, bool is_stream, bool is_chat, str
 {
     struct result r = {json_array()};
     struct failure f = {.status = 0};
-    struct decoder *d = b->decoder_new(is_stream, is_chat);
+    struct decoder *d = b->decoder_new(is_stream ? FORM_SSE : FORM_WHOLE, is_chat);
     assert_non_null(d);
     bool ok = true;
     for (size_t i = 0; ok && i < in.len;) {
@@ -129,7 +129,7 @@ static json_t *decode_frames(const struct backend *b, const json_t *frames)
 {
     struct result r = {json_array()};
     struct failure f = {.status = 0};
-    struct decoder *d = b->decoder_new(true, true);
+    struct decoder *d = b->decoder_new(FORM_SSE, true);
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(frames); i++) {
         char *text = json_dumps(json_array_get(frames, i), JSON_ENCODE_ANY);

@@ -56,7 +56,7 @@ static void goes_to(const char *model, const char *url)
 {
     struct target t;
     struct failure f = {0};
-    if (!resolve(&conf, snapshot, REQUEST_CHAT, model, &t, &f)) {
+    if (!resolve(&conf, snapshot, REQUEST_CHAT, false, model, &t, &f)) {
         fail_msg("%s", f.message);
     }
     assert_string_equal(t.url, url);
@@ -66,7 +66,7 @@ static void is_refused(const char *model, int status, const char *code, const ch
 {
     struct target t;
     struct failure f = {0};
-    assert_false(resolve(&conf, snapshot, REQUEST_CHAT, model, &t, &f));
+    assert_false(resolve(&conf, snapshot, REQUEST_CHAT, false, model, &t, &f));
     if (f.status != status || strcmp(f.code, code) != 0 || !strstr(f.message, words)) {
         fail_msg("%d %s: %s", f.status, f.code, f.message);
     }
