@@ -150,6 +150,13 @@ CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *pr
                                         const char *day, struct rules *out,
                                         struct catalog_error *err);
 
+/* The same where switches are set that no request can set: "deployment=reasoning,nim_major=2",
+ * names and values as in the claims' conditions. NULL or "": all of them are "absent". */
+CATALOG_WARN_UNUSED bool snapshot_rules_with(const struct snapshot *s, const char *provider,
+                                             const char *model, const char *switches,
+                                             enum catalog_route route, const char *day,
+                                             struct rules *out, struct catalog_error *err);
+
 /* The claim for `p` that holds under the values of `asked`: a conditional one whose condition
  * holds, else the unconditional. For num_beams without a claim of its own the claim for
  * use_beam_search, where that says no. NULL: nobody says anything. */

@@ -79,6 +79,7 @@ static bool same_condition(const struct claim *a, const struct claim *b)
 
 static const struct sampling nothing; /* an empty request */
 static bool condition_holds(const struct claim_condition *when, const struct sampling *asked);
+static bool value_in(struct value v, const json_t *words);
 
 /* "POST /a | POST /b" names equivalent paths; one of them must begin like `wanted`. */
 static bool endpoint_matches(const char *endpoint, const char *wanted)
@@ -105,7 +106,7 @@ static bool is_valid_on(const struct claim *c, const char *day)
 /* The rules that are being gathered. */
 struct gathering {
     const struct snapshot *s;
-    const char *endpoint, *day;
+    const char *endpoint, *day, *switches;
     struct rules *r;
     bool only_local; /* leave what was shipped aside */
     bool is_full;    /* more conditional claims than rules hold */
@@ -130,13 +131,38 @@ static void put_conditional(struct gathering *g, const struct claim *c)
     r->conditional[r->n_conditional++] = c;
 }
 
-/* A condition on a switch that no request can set is settled here. */
-static bool is_for_planning(const struct claim *c)
+/* The value of a switch in "name=value,name=value"; "absent" where it is not there, or too long for
+ * any claim to name it. */
+static const char *switch_value(const char *switches, const char *name, char *out, size_t cap)
 {
+    size_t len = strlen(name);
+    for (const char *at = switches; at && *at; at = strchr(at, ',')) {
+        at += strspn(at, ", ");
+        if (strncmp(at, name, len) == 0 && at[len] == '=') {
+            size_t n = strcspn(at + len + 1, ",");
+            if (n < cap) {
+                memcpy(out, at + len + 1, n);
+                out[n] = '\0';
+                return out;
+            }
+        }
+    }
+    return "absent";
+}
+
+/* A condition on a switch that no request can set is settled here. */
+static bool is_for_planning(const struct gathering *g, const struct claim *c)
+{
+    char text[64];
     if (c->variant != CLAIM_CURRENT && c->variant != CLAIM_CONDITIONAL) {
         return false;
     }
-    return !c->when.param || c->when.id != PARAM_COUNT || condition_holds(&c->when, &nothing);
+    if (!c->when.param || c->when.id != PARAM_COUNT) {
+        return true;
+    }
+    struct value v = {.type = VALUE_STRING,
+                      .s = switch_value(g->switches, c->when.param, text, sizeof text)};
+    return value_in(v, c->when.values) != c->when.is_negated;
 }
 
 static void note_retired(struct rules *r, const struct claim *c, const char *day)
@@ -151,7 +177,7 @@ static void note_retired(struct rules *r, const struct claim *c, const char *day
 static bool put_claim(struct gathering *g, const struct claim *c)
 {
     struct rules *r = g->r;
-    if (!is_for_planning(c) || (g->only_local && !c->is_local)) {
+    if (!is_for_planning(g, c) || (g->only_local && !c->is_local)) {
         return false;
     }
     if (!is_valid_on(c, g->day)) {
@@ -239,7 +265,10 @@ static bool value_in(struct value v, const json_t *words)
 static bool condition_holds(const struct claim_condition *when, const struct sampling *asked)
 {
     struct value v = {.type = VALUE_NONE};
-    if (when->id != PARAM_COUNT && sampling_has(asked, when->id)) {
+    if (when->id == PARAM_COUNT) {
+        return true; /* a switch: settled when the claim was gathered */
+    }
+    if (sampling_has(asked, when->id)) {
         v = asked->v[when->id];
     }
     return value_in(v, when->values) != when->is_negated;
@@ -292,7 +321,8 @@ static void finish(struct rules *r)
         r->conditional_first[p] = (uint8_t)i;
         for (; i < r->n_conditional && r->conditional[i]->param_id == (enum param)p; i++) {
             is_required = is_required || r->conditional[i]->is_required;
-            r->condition_bits |= PARAM_BIT(r->conditional[i]->when.id);
+            enum param on = r->conditional[i]->when.id;
+            r->condition_bits |= on == PARAM_COUNT ? 0 : PARAM_BIT(on);
         }
         r->required_bits |= is_required ? PARAM_BIT(p) : 0;
     }
@@ -302,7 +332,6 @@ static void finish(struct rules *r)
     }
 }
 
-/* Everything but the cache. `model` is borrowed by `out`. */
 static const char *endpoint_of(const struct provider *p, enum catalog_route route)
 {
     return route == CATALOG_CHAT        ? p->chat_endpoint
@@ -310,11 +339,17 @@ static const char *endpoint_of(const struct provider *p, enum catalog_route rout
                                         : p->text_endpoint;
 }
 
-static bool make_rules(const struct snapshot *s, const struct provider *p, const char *model,
-                       enum catalog_route route, const char *day, struct rules *out,
-                       struct catalog_error *err)
+/* Everything but the cache. The model is borrowed by `out`. */
+static bool make_rules(const struct snapshot *s, const struct rules_key *key, const char *day,
+                       struct rules *out, struct catalog_error *err)
 {
-    struct gathering g = {.s = s, .endpoint = endpoint_of(p, route), .day = day, .r = out};
+    const struct provider *p = key->provider;
+    const char *model = key->model;
+    struct gathering g = {.s = s,
+                          .endpoint = endpoint_of(p, key->route),
+                          .day = day,
+                          .switches = key->switches,
+                          .r = out};
     *out = (struct rules){.provider = p, .model = model};
     gather(&g, model);
     if (g.is_known) {
@@ -341,16 +376,24 @@ bool snapshot_rules(const struct snapshot *s, const char *provider, const char *
                     enum catalog_route route, const char *day, struct rules *out,
                     struct catalog_error *err)
 {
+    return snapshot_rules_with(s, provider, model, NULL, route, day, out, err);
+}
+
+bool snapshot_rules_with(const struct snapshot *s, const char *provider, const char *model,
+                         const char *switches, enum catalog_route route, const char *day,
+                         struct rules *out, struct catalog_error *err)
+{
     const struct provider *p = snapshot_provider(s, provider);
     if (!p) {
         return catalog_fail(err, CATALOG_NOT_FOUND, "the catalog has no provider '%s'", provider);
     }
-    struct rules_key key = {.provider = p, .model = model, .route = route};
+    struct rules_key key = {
+        .provider = p, .model = model, .switches = switches ? switches : "", .route = route};
     bool has_key = rules_cache_era(s->cache, day, &key.era);
     if (has_key && rules_cache_find(s->cache, &key, out)) {
         return true;
     }
-    if (!make_rules(s, p, model, route, day, out, err)) {
+    if (!make_rules(s, &key, day, out, err)) {
         return false;
     }
     if (has_key) {

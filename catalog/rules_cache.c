@@ -14,7 +14,7 @@ struct entry {
     struct rules_key key; /* its model is `model` below */
     uint64_t hash;
     struct rules rules;
-    char model[];
+    char model[]; /* and behind it the switches */
 };
 
 /* A date at which some claim begins or ends, as far as it is given ("2026-05"). */
@@ -115,6 +115,9 @@ static uint64_t hash_of(const struct rules_key *key) /* FNV-1a over the name, th
     for (const char *s = key->model; *s; s++) {
         h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
     }
+    for (const char *s = key->switches; *s; s++) {
+        h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    }
     h = (h ^ (uintptr_t)key->provider) * UINT64_C(0x100000001b3);
     h = (h ^ ((uint64_t)key->era << 2 | key->route)) * UINT64_C(0x100000001b3);
     return h ^ h >> 32;
@@ -123,7 +126,8 @@ static uint64_t hash_of(const struct rules_key *key) /* FNV-1a over the name, th
 static bool is_for(const struct entry *e, const struct rules_key *key, uint64_t hash)
 {
     return e->hash == hash && e->key.provider == key->provider && e->key.route == key->route &&
-           e->key.era == key->era && strcmp(e->model, key->model) == 0;
+           e->key.era == key->era && strcmp(e->model, key->model) == 0 &&
+           strcmp(e->key.switches, key->switches) == 0;
 }
 
 bool rules_cache_find(struct rules_cache *c, const struct rules_key *key, struct rules *out)
@@ -146,12 +150,14 @@ bool rules_cache_find(struct rules_cache *c, const struct rules_key *key, struct
 
 static struct entry *entry_new(const struct rules_key *key, uint64_t hash, const struct rules *r)
 {
-    size_t len = strlen(key->model) + 1;
-    struct entry *e = calloc(1, sizeof *e + len);
+    size_t len = strlen(key->model) + 1, more = strlen(key->switches) + 1;
+    struct entry *e = calloc(1, sizeof *e + len + more);
     if (e) {
         memcpy(e->model, key->model, len);
+        memcpy(e->model + len, key->switches, more);
         e->key = *key;
         e->key.model = e->model;
+        e->key.switches = e->model + len;
         e->hash = hash;
         e->rules = *r;
         e->rules.model = e->model;

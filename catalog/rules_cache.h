@@ -16,6 +16,7 @@
 struct rules_key {
     const struct provider *provider;
     const char *model;
+    const char *switches; /* never NULL */
     enum catalog_route route;
     uint32_t era;
 };

@@ -40,8 +40,8 @@ static bool read_rules(const struct prepared *p, const struct prepare_env *env,
                        enum catalog_route route, struct rules *rules, struct failure *f)
 {
     struct catalog_error e = {.code = CATALOG_OK};
-    return snapshot_rules(env->snap, p->target.provider->id, p->target.model, route, env->day,
-                          rules, &e) ||
+    return snapshot_rules_with(env->snap, p->target.provider->id, p->target.model,
+                               p->target.switches, route, env->day, rules, &e) ||
            failure_from_catalog(f, &e);
 }
 

@@ -139,6 +139,7 @@ static bool set_address(struct target *t, const struct config_provider *configur
                            t->provider_name);
     }
     t->key_name = key_name_of(t, configured);
+    t->switches = configured ? configured->switches : NULL;
     return set_url(t, path, f);
 }
 

@@ -20,6 +20,7 @@ struct target {
     const struct backend *backend;
     const char *base_url; /* configured, else the provider's; borrowed; NULL for the local engine */
     char url[1024];       /* "" for the local engine */
+    const char *switches; /* of the provider's configuration, or NULL; borrowed */
     const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
 };
 

@@ -39,7 +39,8 @@ static json_t *model_json(struct gateway *g, const struct prepare_env *env, cons
     struct target t;
     struct rules r;
     if (!resolve(env->conf, env->snap, REQUEST_CHAT, false, name, &t, &f) ||
-        !snapshot_rules(env->snap, t.provider->id, t.model, CATALOG_CHAT, env->day, &r, &e)) {
+        !snapshot_rules_with(env->snap, t.provider->id, t.model, t.switches, CATALOG_CHAT, env->day,
+                             &r, &e)) {
         return NULL;
     }
     return json_pack("{s:s,s:s,s:I,s:s,s:{s:s,s:s,s:o}}", "id", name, "object", "model", "created",

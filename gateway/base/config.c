@@ -131,6 +131,9 @@ static const struct key keys[] = {
      "otherwise\n"
      "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the "
      "key\n"
+     "    switches: null            # what no request says and entries depend on:\n"
+     "                              # deployment=reasoning (azure), deterministic_inference=on "
+     "(sglang)\n"
      "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too",
      false},
     {"aliases", "[]", 0, 0,
@@ -170,6 +173,7 @@ static const cyaml_schema_field_t provider_fields[] = {
     OPTIONAL_STRING(config_provider, catalog),
     OPTIONAL_STRING(config_provider, base_url),
     OPTIONAL_STRING(config_provider, api_key),
+    OPTIONAL_STRING(config_provider, switches),
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
     CYAML_FIELD_END,
 };

@@ -36,7 +36,10 @@ struct config_provider {
     char *catalog;  /* whose claims hold: provider id in the catalog; default: the name */
     char *base_url; /* http or https, no slash at its end; NULL: the catalog's */
     char *api_key;  /* name of an environment variable or credential, NULL: the catalog's key_env */
-    char **models;  /* models to list in GET /v1/models; any other name is passed on too */
+    /* What no request says and claims depend on: "deployment=reasoning", comma between several;
+     * NULL: none is set. */
+    char *switches;
+    char **models; /* models to list in GET /v1/models; any other name is passed on too */
     unsigned n_models;
 };
 struct config_alias {

@@ -263,6 +263,26 @@ static bool check_provider_models(const struct check *k, unsigned i)
     return true;
 }
 
+/* NAME=VALUE[,NAME=VALUE]: letters, digits and _ - . */
+static bool is_switches(const char *s)
+{
+    static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    for (;;) {
+        size_t name = strspn(s, word), value = 0;
+        if (name == 0 || s[name] != '=' || (value = strspn(s + name + 1, word)) == 0) {
+            return false;
+        }
+        s += name + 1 + value;
+        if (*s == '\0') {
+            return true;
+        }
+        if (*s++ != ',') {
+            return false;
+        }
+        s += strspn(s, " ");
+    }
+}
+
 static bool check_provider(const struct check *k, unsigned i)
 {
     const struct config_provider *p = &k->c->providers[i];
@@ -287,6 +307,13 @@ static bool check_provider(const struct check *k, unsigned i)
     (void)snprintf(path, sizeof path, "providers[%u].api_key", i);
     if (p->api_key && (right = check_key_name(p->api_key))) {
         return config_fail_at(k->pl, k->err, path, "%s", right);
+    }
+    (void)snprintf(path, sizeof path, "providers[%u].switches", i);
+    if (p->switches && !is_switches(p->switches)) {
+        return config_fail_at(k->pl, k->err, path,
+                              "'%.64s' is no list of switches: write NAME=VALUE, with commas "
+                              "between several",
+                              p->switches);
     }
     return check_provider_models(k, i);
 }

@@ -245,9 +245,10 @@ static bool find_target(struct job *j)
     if (!resolve(j->conf, j->snap, REQUEST_CHAT, false, name, &j->target, &f)) {
         return failed(f.message);
     }
-    return set_address(j) && (snapshot_rules(j->snap, j->target.provider->id, j->target.model,
-                                             CATALOG_CHAT, j->day, &j->rules, &err) ||
-                              failed(err.text));
+    return set_address(j) &&
+           (snapshot_rules_with(j->snap, j->target.provider->id, j->target.model,
+                                j->target.switches, CATALOG_CHAT, j->day, &j->rules, &err) ||
+            failed(err.text));
 }
 
 static bool find_key(struct job *j)

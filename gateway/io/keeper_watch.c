@@ -72,21 +72,35 @@ void keeper_watch_release(struct keeper_watch *w)
     w->fd = w->wd = -1;
 }
 
+static void drop_watch(struct keeper_watch *w)
+{
+    if (w->wd >= 0) {
+        (void)inotify_rm_watch(w->fd, w->wd); /* it may have gone by itself */
+        w->wd = -1;
+    }
+}
+
+/* Asked again for a folder that is watched already, the kernel gives the same number; another one
+ * where a folder above it was replaced, of which no event tells. */
 void keeper_watch_renew(struct keeper_watch *w)
 {
     char folder[FOLDER_MAX];
     struct stat st;
     const char *base = base_name(w->path);
     int n = (int)(base - w->path);
-    if (w->wd >= 0 || w->fd < 0 || n >= FOLDER_MAX ||
-        (lstat(w->path, &st) == 0 && S_ISLNK(st.st_mode))) {
-        return; /* what a link points to changes in a folder that is not watched */
+    if (w->fd < 0 || n >= FOLDER_MAX || (lstat(w->path, &st) == 0 && S_ISLNK(st.st_mode))) {
+        drop_watch(w); /* what a link points to changes in a folder that is not watched */
+        return;
     }
     (void)snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? w->path : ".");
-    w->wd = inotify_add_watch(w->fd, folder,
-                              IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE |
-                                  IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF |
-                                  IN_ONLYDIR);
+    int wd = inotify_add_watch(w->fd, folder,
+                               IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE |
+                                   IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF |
+                                   IN_ONLYDIR);
+    if (wd != w->wd) {
+        drop_watch(w);
+        w->wd = wd;
+    }
 }
 
 static bool is_about(const struct keeper_watch *w, const struct inotify_event *e)
@@ -114,8 +128,7 @@ bool keeper_watch_take(struct keeper_watch *w)
         }
     }
     if (is_gone) {
-        (void)inotify_rm_watch(w->fd, w->wd); /* it may have gone by itself */
-        w->wd = -1;
+        drop_watch(w);
         found = true;
     }
     return found;

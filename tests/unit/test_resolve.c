@@ -82,8 +82,28 @@ static void test_resolve(void **state)
     is_refused("nobody/x", 404, "model_not_found", "is not known");
 }
 
+/* A switch that no request can set is the configuration's: the same deployment of azure, with the
+ * claims of a model that reasons and of one that does not. */
+static void test_switches(void **state)
+{
+    (void)state;
+    static const char *const switches[] = {NULL, "deployment=reasoning",
+                                           "other=1, deployment=reasoning"};
+    static const enum claim_support want[] = {CLAIM_YES, CLAIM_REJECTED, CLAIM_REJECTED};
+    struct rules r;
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
+        for (int again = 0; again < 2; again++) { /* the second time out of the cache */
+            assert_true(snapshot_rules_with(snapshot, "azure", "mine", switches[i], CATALOG_CHAT,
+                                            "2026-11-30", &r, NULL));
+            const struct sampling none = {.has = 0};
+            assert_int_equal(rules_claim(&r, PARAM_TEMPERATURE, &none)->support, want[i]);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resolve)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resolve),
+                                       cmocka_unit_test(test_switches)};
     return cmocka_run_group_tests_name("resolve", tests, setup_all, teardown_all);
 }
