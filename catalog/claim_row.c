@@ -1,24 +1,24 @@
-/* claim_row.c - see claim_row.h. What the snapshot does for all claims of a version at once
- * (interning, shared JSON, compiled patterns) is left out: a reader that shows a few claims would
- * pay for what it does not need. */
+/* claim_row.c - see claim_row.h. Where texts and JSON go is the caller's: the snapshot interns and
+ * shares them, a reader that shows a few claims borrows the ones and owns the others.
+ */
 #include "claim_row.h"
 
 #include <string.h>
 
-static bool bad_row(int64_t id, const char *what, struct catalog_error *err)
+bool claim_row_bad(int64_t id, const char *what, struct catalog_error *err)
 {
     return catalog_fail(err, CATALOG_BAD_DB, "catalog row %lld: %s: build the catalog again",
                         (long long)id, what);
 }
 
-static json_t *parse(int64_t id, const char *text, struct catalog_error *err)
+json_t *claim_row_parse(int64_t id, const char *text, struct catalog_error *err)
 {
     json_error_t e;
     json_t *j = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
     if (!j && json_error_code(&e) == json_error_out_of_memory) {
         (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
     } else if (!j) {
-        (void)bad_row(id, e.text, err);
+        (void)claim_row_bad(id, e.text, err);
     }
     return j;
 }
@@ -46,12 +46,12 @@ static json_t *cell_json(int64_t id, struct db_cell c, enum shape shape, struct 
 {
     json_t *j = NULL;
     if (shape == SHAPE_JSON && c.type == DB_TEXT) {
-        return parse(id, c.s, err);
+        return claim_row_parse(id, c.s, err);
     }
     if (c.type == DB_TEXT) {
         j = json_string(c.s);
         if (!j) {
-            (void)bad_row(id, "a text is not UTF-8", err);
+            (void)claim_row_bad(id, "a text is not UTF-8", err);
         }
         return j;
     }
@@ -88,9 +88,29 @@ json_t *claim_row_json(int64_t id, const struct db_cell *cells, struct catalog_e
 
 /* ---- as a struct */
 
-static int find_word(const char *const *names, int n, const char *word)
+static const char *const support_names[] = {[CLAIM_YES] = "yes",
+                                            [CLAIM_REJECTED] = "rejected",
+                                            [CLAIM_IGNORED] = "ignored",
+                                            [CLAIM_ABSENT] = "absent"};
+static const char *const variant_names[] = {[CLAIM_CURRENT] = "current",
+                                            [CLAIM_CONDITIONAL] = "conditional",
+                                            [CLAIM_HISTORY] = "history",
+                                            [CLAIM_DISPUTED] = "disputed"};
+
+const char *claim_support_name(enum claim_support s)
 {
-    for (int i = 0; i < n; i++) {
+    return support_names[s];
+}
+
+const char *claim_variant_name(enum claim_variant v)
+{
+    return variant_names[v];
+}
+
+/* The place of `word` in four names; -1: none of them. */
+static int find_word(const char *const names[4], const char *word)
+{
+    for (int i = 0; i < 4; i++) {
         if (strcmp(names[i], word) == 0) {
             return i;
         }
@@ -100,23 +120,19 @@ static int find_word(const char *const *names, int n, const char *word)
 
 static bool take_words(struct claim *c, const struct db_cell *cells, struct catalog_error *err)
 {
-    const char *supports[] = {claim_support_name(CLAIM_YES), claim_support_name(CLAIM_REJECTED),
-                              claim_support_name(CLAIM_IGNORED), claim_support_name(CLAIM_ABSENT)};
-    const char *variants[] = {
-        claim_variant_name(CLAIM_CURRENT), claim_variant_name(CLAIM_CONDITIONAL),
-        claim_variant_name(CLAIM_HISTORY), claim_variant_name(CLAIM_DISPUTED)};
     const char *support = cells[COLUMN_support].s, *variant = cells[COLUMN_variant].s;
-    int s = support ? find_word(supports, 4, support) : -1;
-    int v = variant ? find_word(variants, 4, variant) : CLAIM_CURRENT;
+    int s = support ? find_word(support_names, support) : -1;
+    int v = variant ? find_word(variant_names, variant) : CLAIM_CURRENT;
     if (s < 0 || v < 0) {
-        return bad_row(c->id, "unknown word in 'support' or 'variant'", err);
+        return claim_row_bad(c->id, "unknown word in 'support' or 'variant'", err);
     }
     c->support = (enum claim_support)s;
     c->variant = (enum claim_variant)v;
     return true;
 }
 
-static bool take_texts(struct claim *c, const struct db_cell *cells, struct catalog_error *err)
+static bool take_texts(struct claim *c, const struct db_cell *cells, const struct claim_keep *keep,
+                       struct catalog_error *err)
 {
     const struct {
         enum claim_column column;
@@ -139,9 +155,11 @@ static bool take_texts(struct claim *c, const struct db_cell *cells, struct cata
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct db_cell cell = cells[texts[i].column];
-        *texts[i].out = cell.type == DB_TEXT ? cell.s : NULL;
-        if (texts[i].is_needed && !*texts[i].out) {
-            return bad_row(c->id, "a field is missing", err);
+        if (cell.type == DB_TEXT && !keep->text(keep->ud, cell.s, texts[i].out)) {
+            return false;
+        }
+        if (texts[i].is_needed && cell.type != DB_TEXT) {
+            return claim_row_bad(c->id, "a field is missing", err);
         }
     }
     c->param_id = sampling_find(c->param);
@@ -150,14 +168,9 @@ static bool take_texts(struct claim *c, const struct db_cell *cells, struct cata
 
 static struct value cell_value(struct db_cell c)
 {
-    switch (c.type) {
-    case DB_INT:
-        return (struct value){.type = VALUE_INT, .i = c.i};
-    case DB_REAL:
-        return (struct value){.type = VALUE_NUMBER, .d = c.d};
-    default:
-        return (struct value){.type = VALUE_NONE};
-    }
+    return c.type == DB_INT    ? (struct value){.type = VALUE_INT, .i = c.i}
+           : c.type == DB_REAL ? (struct value){.type = VALUE_NUMBER, .d = c.d}
+                               : (struct value){.type = VALUE_NONE};
 }
 
 static double cell_number(struct db_cell c)
@@ -191,15 +204,15 @@ static bool take_condition(struct claim *c, const json_t *when, struct catalog_e
     c->when.is_negated = in == NULL;
     c->when.values = in ? in : json_object_get(when, "not_in");
     if (!c->when.param || !json_is_array(c->when.values)) {
-        return bad_row(c->id, "bad 'when'", err);
+        return claim_row_bad(c->id, "bad 'when'", err);
     }
     c->when.id = sampling_find(c->when.param);
     return true;
 }
 
-static bool take_json(struct claim_row *r, const struct db_cell *cells, struct catalog_error *err)
+static bool take_json(struct claim *c, const struct db_cell *cells, const struct claim_keep *keep,
+                      struct catalog_error *err)
 {
-    struct claim *c = &r->claim;
     const json_t *fallback = NULL, *when = NULL;
     const struct {
         enum claim_column column;
@@ -214,15 +227,10 @@ static bool take_json(struct claim_row *r, const struct db_cell *cells, struct c
         {COLUMN_when, &when},
     };
     for (size_t i = 0; i < CLAIM_ROW_JSON; i++) {
-        if (cells[fields[i].column].type != DB_TEXT) {
-            continue;
-        }
-        json_t *j = parse(c->id, cells[fields[i].column].s, err);
-        if (!j) {
+        struct db_cell cell = cells[fields[i].column];
+        if (cell.type == DB_TEXT && !keep->json(keep->ud, c->id, cell.s, fields[i].out)) {
             return false;
         }
-        r->owned[r->n_owned++] = j;
-        *fields[i].out = j;
     }
     if (fallback) {
         c->fallback = value_from_json(fallback);
@@ -230,16 +238,54 @@ static bool take_json(struct claim_row *r, const struct db_cell *cells, struct c
     return !when || take_condition(c, when, err);
 }
 
+bool claim_row_read(struct claim *out, int64_t id, const struct db_cell *cells,
+                    const struct claim_keep *keep, struct catalog_error *err)
+{
+    struct claim c = {.id = id, .fallback = {.type = VALUE_NONE}};
+    if (!take_texts(&c, cells, keep, err) || !take_words(&c, cells, err) ||
+        !take_json(&c, cells, keep, err)) {
+        return false;
+    }
+    take_numbers(&c, cells);
+    *out = c;
+    return true;
+}
+
+/* ---- a row on its own */
+
+struct own {
+    struct claim_row *row;
+    struct catalog_error *err;
+};
+
+static bool borrow_text(void *ud, const char *text, const char **out)
+{
+    (void)ud;
+    *out = text;
+    return true;
+}
+
+static bool own_json(void *ud, int64_t id, const char *text, const json_t **out)
+{
+    struct own *own = ud;
+    json_t *j = claim_row_parse(id, text, own->err);
+    if (j) {
+        own->row->owned[own->row->n_owned++] = j;
+        *out = j;
+    }
+    return j != NULL;
+}
+
 bool claim_row_init(struct claim_row *r, int64_t id, const struct db_cell *cells,
                     struct catalog_error *err)
 {
-    *r = (struct claim_row){.claim = {.id = id, .fallback = {.type = VALUE_NONE}}};
-    if (!take_texts(&r->claim, cells, err) || !take_words(&r->claim, cells, err) ||
-        !take_json(r, cells, err)) {
+    struct own own = {r, err};
+    struct claim_keep keep = {borrow_text, own_json, &own};
+    r->n_owned = 0;
+    if (!claim_row_read(&r->claim, id, cells, &keep, err)) {
         claim_row_release(r);
         return false;
     }
-    take_numbers(&r->claim, cells);
     return true;
 }
 

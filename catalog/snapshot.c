@@ -1,11 +1,13 @@
 /* snapshot.c - one version of the catalog in memory.
  *
  * Read once, then never written: strings are interned in an arena, equal JSON texts share one
- * parsed value, equal patterns one compiled expression (two thousand claims have some forty). The
+ * parsed value, equal patterns one compiled expression (five thousand claims have some 140). The
  * lists grow while rows come in; what points into them (patterns, groups) is resolved when they
  * have stopped growing.
  */
 #include "catalog_sha256.h"
+#include "claim_row.h"
+#include "pattern.h"
 #include "rules_cache.h"
 
 #include <stdlib.h>
@@ -41,18 +43,13 @@ static bool no_memory(struct load *l)
     return catalog_fail(l->err, CATALOG_NOMEM, "out of memory");
 }
 
-static bool bad_row(struct load *l, int64_t id, const char *what)
-{
-    return catalog_fail(l->err, CATALOG_BAD_DB, "catalog row %lld: %s: build the catalog again",
-                        (long long)id, what);
-}
-
 /* ---- what claims share */
 
-static bool take_text(struct load *l, struct db_cell c, const char **out)
+static bool keep_text(void *ud, const char *text, const char **out)
 {
-    *out = c.type == DB_TEXT ? arena_intern(&l->s->arena, c.s) : NULL;
-    return *out || c.type != DB_TEXT || no_memory(l);
+    struct load *l = ud;
+    *out = arena_intern(&l->s->arena, text);
+    return *out || no_memory(l);
 }
 
 /* The slot where a text has its place, or would have it; the table always has a free one. */
@@ -94,36 +91,32 @@ static bool parse_json(struct load *l, int64_t id, const char *text, const json_
         return no_memory(l);
     }
     s->json = more;
-    json_error_t e;
-    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+    json_t *value = claim_row_parse(id, text, l->err);
     if (!value) {
-        return json_error_code(&e) == json_error_out_of_memory ? no_memory(l)
-                                                               : bad_row(l, id, e.text);
+        return false;
     }
     s->json[s->n_json++] = (struct snapshot_json){text, value};
     *out = value;
     return true;
 }
 
-static bool take_json(struct load *l, int64_t id, struct db_cell c, const json_t **out)
+/* Equal texts share one value. */
+static bool keep_json(void *ud, int64_t id, const char *text, const json_t **out)
 {
-    const char *text;
-    *out = NULL;
-    if (!take_text(l, c, &text)) {
-        return false;
-    }
-    if (!text) {
-        return true;
+    struct load *l = ud;
+    const char *interned = arena_intern(&l->s->arena, text);
+    if (!interned) {
+        return no_memory(l);
     }
     if (!grow_json_slots(l)) {
         return false;
     }
-    uint32_t *slot = json_slot(l, text);
+    uint32_t *slot = json_slot(l, interned);
     if (*slot != 0) {
         *out = l->s->json[*slot - 1].value;
         return true;
     }
-    if (!parse_json(l, id, text, out)) {
+    if (!parse_json(l, id, interned, out)) {
         return false;
     }
     *slot = (uint32_t)l->s->n_json;
@@ -160,156 +153,16 @@ static bool take_pattern(struct load *l, int64_t id, const char *text, size_t *i
 
 /* ---- one claim */
 
-static const char *const support_names[] = {[CLAIM_YES] = "yes",
-                                            [CLAIM_REJECTED] = "rejected",
-                                            [CLAIM_IGNORED] = "ignored",
-                                            [CLAIM_ABSENT] = "absent"};
-static const char *const variant_names[] = {[CLAIM_CURRENT] = "current",
-                                            [CLAIM_CONDITIONAL] = "conditional",
-                                            [CLAIM_HISTORY] = "history",
-                                            [CLAIM_DISPUTED] = "disputed"};
-
-const char *claim_support_name(enum claim_support s)
-{
-    return support_names[s];
-}
-
-const char *claim_variant_name(enum claim_variant v)
-{
-    return variant_names[v];
-}
-
-/* The place of `word` in four names; -1: none of them. */
-static int find_word(const char *const names[4], const char *word)
-{
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(names[i], word) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-static bool take_words(struct load *l, const struct db_cell *cells, struct claim *c)
-{
-    const char *support = cells[COLUMN_support].s, *variant = cells[COLUMN_variant].s;
-    int s = support ? find_word(support_names, support) : -1;
-    int v = variant ? find_word(variant_names, variant) : CLAIM_CURRENT;
-    if (s < 0 || v < 0) {
-        return bad_row(l, c->id, "unknown word in 'support' or 'variant'");
-    }
-    c->support = (enum claim_support)s;
-    c->variant = (enum claim_variant)v;
-    return true;
-}
-
-static bool take_texts(struct load *l, const struct db_cell *cells, struct claim *c)
-{
-    const struct {
-        enum claim_column column;
-        const char **out;
-        bool is_needed;
-    } texts[] = {
-        {COLUMN_provider, &c->provider, true},
-        {COLUMN_models, &c->models, true},
-        {COLUMN_endpoint, &c->endpoint, true},
-        {COLUMN_param, &c->param, true},
-        {COLUMN_source_param, &c->source_param, false},
-        {COLUMN_wire, &c->wire, false},
-        {COLUMN_when_text, &c->when_text, false},
-        {COLUMN_valid_from, &c->valid_from, false},
-        {COLUMN_valid_to, &c->valid_to, false},
-        {COLUMN_source, &c->source, true},
-        {COLUMN_as_of, &c->as_of, true},
-        {COLUMN_confidence, &c->confidence, true},
-        {COLUMN_note, &c->note, false},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (!take_text(l, cells[texts[i].column], texts[i].out)) {
-            return false;
-        }
-        if (texts[i].is_needed && !*texts[i].out) {
-            return bad_row(l, c->id, "a field is missing");
-        }
-    }
-    return true;
-}
-
-static double cell_number(struct db_cell c)
-{
-    return c.type == DB_INT ? (double)c.i : c.d;
-}
-
-static struct value cell_value(struct db_cell c)
-{
-    return c.type == DB_INT    ? (struct value){.type = VALUE_INT, .i = c.i}
-           : c.type == DB_REAL ? (struct value){.type = VALUE_NUMBER, .d = c.d}
-                               : (struct value){.type = VALUE_NONE};
-}
-
-static void take_numbers(const struct db_cell *cells, struct claim *c)
-{
-    c->is_required = cells[COLUMN_required].i != 0;
-    c->has_min = cells[COLUMN_min].type != DB_NULL;
-    c->has_max = cells[COLUMN_max].type != DB_NULL;
-    c->min = cell_number(cells[COLUMN_min]);
-    c->max = cell_number(cells[COLUMN_max]);
-    c->min_value = cell_value(cells[COLUMN_min]);
-    c->max_value = cell_value(cells[COLUMN_max]);
-    c->min_exclusive = cells[COLUMN_min_exclusive].i != 0;
-    c->max_exclusive = cells[COLUMN_max_exclusive].i != 0;
-    c->is_integer = cells[COLUMN_integer].i != 0;
-    c->items_max = cells[COLUMN_items_max].i;
-    c->len_max = cells[COLUMN_len_max].i;
-    c->no_blank = cells[COLUMN_no_blank].i != 0;
-    c->is_derived = cells[COLUMN_derived].i != 0;
-    c->is_local = cells[COLUMN_local].i != 0;
-}
-
-static bool take_condition(struct load *l, const json_t *when, struct claim *c)
-{
-    if (!when) {
-        return true;
-    }
-    const json_t *in = json_object_get(when, "in");
-    c->when.param = json_string_value(json_object_get(when, "param"));
-    c->when.is_negated = in == NULL;
-    c->when.values = in ? in : json_object_get(when, "not_in");
-    if (!c->when.param || !json_is_array(c->when.values)) {
-        return bad_row(l, c->id, "bad 'when'");
-    }
-    c->when.id = sampling_find(c->when.param);
-    return true;
-}
-
-static bool take_lists(struct load *l, const struct db_cell *cells, struct claim *c)
-{
-    const json_t *fallback, *when;
-    if (!take_json(l, c->id, cells[COLUMN_values], &c->values) ||
-        !take_json(l, c->id, cells[COLUMN_conflicts], &c->conflicts) ||
-        !take_json(l, c->id, cells[COLUMN_conflicts_text], &c->conflicts_text) ||
-        !take_json(l, c->id, cells[COLUMN_needs], &c->needs) ||
-        !take_json(l, c->id, cells[COLUMN_adds], &c->adds) ||
-        !take_json(l, c->id, cells[COLUMN_default], &fallback) ||
-        !take_json(l, c->id, cells[COLUMN_when], &when)) {
-        return false;
-    }
-    c->fallback = value_from_json(fallback);
-    return take_condition(l, when, c);
-}
-
 static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)
 {
     struct load *l = ud;
     struct snapshot *s = l->s;
-    struct claim c = {.id = id, .fallback = {.type = VALUE_NONE}};
+    const struct claim_keep keep = {keep_text, keep_json, l};
+    struct claim c;
     size_t pattern;
-    if (!take_texts(l, cells, &c) || !take_words(l, cells, &c) || !take_lists(l, cells, &c) ||
-        !take_pattern(l, id, c.models, &pattern)) {
+    if (!claim_row_read(&c, id, cells, &keep, l->err) || !take_pattern(l, id, c.models, &pattern)) {
         return false;
     }
-    take_numbers(cells, &c);
-    c.param_id = sampling_find(c.param);
     struct claim *more = grow(s->claims, s->n_claims, &s->claims_cap, sizeof *more);
     if (!more) {
         return no_memory(l);
@@ -330,8 +183,7 @@ static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)
 static bool take_member(struct load *l, const json_t *body, const char *key, const char **out)
 {
     const char *text = json_string_value(json_object_get(body, key));
-    *out = text ? arena_intern(&l->s->arena, text) : NULL;
-    return *out || !text || no_memory(l);
+    return !text || keep_text(l, text, out);
 }
 
 static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct provider *p)
@@ -376,7 +228,7 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         }
     }
     if (!p->id || !p->title || !p->dialect || !auth) {
-        return bad_row(l, id, "a field of a provider is missing");
+        return claim_row_bad(id, "a field of a provider is missing", l->err);
     }
     p->auth = strcmp(auth, "bearer") == 0   ? CATALOG_AUTH_BEARER
               : strcmp(auth, "header") == 0 ? CATALOG_AUTH_HEADER
@@ -392,7 +244,10 @@ static bool take_provider(int64_t id, const struct db_cell *cells, void *ud)
     struct snapshot *s = l->s;
     struct provider p = {0};
     const json_t *body;
-    if (!take_json(l, id, cells[0], &body) || !fill_provider(l, id, body, &p)) {
+    if (cells[0].type != DB_TEXT) {
+        return claim_row_bad(id, "a provider is no text", l->err);
+    }
+    if (!keep_json(l, id, cells[0].s, &body) || !fill_provider(l, id, body, &p)) {
         return false;
     }
     struct provider *more = grow(s->providers, s->n_providers, &s->providers_cap, sizeof *more);
@@ -481,8 +336,7 @@ static bool take_verdict(int64_t id, enum claim_verdict verdict, const char *on,
     if (found) {
         struct claim *c = &s->claims[found->at];
         c->verdict = verdict;
-        c->verdict_on = on ? arena_intern(&s->arena, on) : NULL;
-        return c->verdict_on || !on || no_memory(v->l);
+        return !on || keep_text(v->l, on, &c->verdict_on);
     }
     return true;
 }

@@ -603,27 +603,64 @@ static void try_combinations(struct trial *t)
     }
 }
 
+/* What the provider's claims make depend on a switch: "" and each "name=value" that they name. */
+#define SWITCHES_MAX 8
+struct switches {
+    char text[SWITCHES_MAX][96];
+    size_t n;
+};
+
+static bool add_switches(const struct claim *c, void *ud)
+{
+    struct switches *s = ud;
+    for (size_t i = 0;
+         c->when.param && c->when.id == PARAM_COUNT && i < json_array_size(c->when.values); i++) {
+        char text[96];
+        size_t k = 0;
+        (void)snprintf(text, sizeof text, "%s=%s", c->when.param,
+                       json_string_value(json_array_get(c->when.values, i)));
+        while (k < s->n && strcmp(s->text[k], text) != 0) {
+            k++;
+        }
+        if (k == s->n && k < SWITCHES_MAX) {
+            memcpy(s->text[s->n++], text, sizeof text);
+        }
+    }
+    return true;
+}
+
+static void try_route(const struct target *target, enum catalog_route route, const char *switches)
+{
+    struct catalog_error err = {0};
+    struct rules r;
+    struct trial t = {.target = target, .rules = &r};
+    if (!snapshot_rules_with(shipped, target->provider, target->model, switches, route, DAY, &r,
+                             &err)) {
+        fail_msg("%s", err.text);
+    }
+    try_one(&t); /* all absent */
+    for (int p = 0; p < PARAM_COUNT; p++) {
+        try_param(&t, (enum param)p);
+    }
+    t.how = (struct plan_context){0};
+    try_combinations(&t);
+}
+
 static void test_every_plan(void **state)
 {
     (void)state;
     find_targets();
     size_t n_rules = 0;
     for (size_t i = 0; i < n_targets; i++) {
-        for (int route = CATALOG_CHAT; route <= CATALOG_TEXT; route++) {
-            struct catalog_error err = {0};
-            struct rules r;
-            struct trial t = {.target = &targets[i], .rules = &r};
-            if (!snapshot_rules(shipped, targets[i].provider, targets[i].model,
-                                (enum catalog_route)route, DAY, &r, &err)) {
-                fail_msg("%s", err.text);
+        const struct provider *p = snapshot_provider(shipped, targets[i].provider);
+        struct switches s = {.n = 1}; /* the first sets none */
+        snapshot_each(shipped, p->id, NULL, NULL, add_switches, &s);
+        enum catalog_route last = p->also.dialect ? CATALOG_CHAT_ALSO : CATALOG_TEXT;
+        for (size_t k = 0; k < s.n; k++) {
+            for (int route = CATALOG_CHAT; route <= (int)last; route++) {
+                try_route(&targets[i], (enum catalog_route)route, s.text[k]);
+                n_rules++;
             }
-            n_rules++;
-            try_one(&t); /* all absent */
-            for (int p = 0; p < PARAM_COUNT; p++) {
-                try_param(&t, (enum param)p);
-            }
-            t.how = (struct plan_context){0};
-            try_combinations(&t);
         }
     }
     print_message("%lu plans for %zu targets of %zu providers: %lu to the target, %lu to the "
