@@ -214,12 +214,12 @@ static bool upgrade(const char *path, struct db *from, const struct version_stam
     struct db *db = NULL;
     content_init(&to);
     bool ok =
-        db_newest_shipped(from, &theirs, err) && db_content_hash(from, theirs.number, hash, err) &&
+        db_newest_shipped(from, &theirs, err) && content_load(&source, from, theirs.number, err) &&
+        content_hash(&source, hash, err) &&
         (strcmp(hash, theirs.hash) == 0 ||
          catalog_fail(err, CATALOG_BAD_DB,
                       "the shipped catalog is not what was built: install it again")) &&
-        content_load(&source, from, theirs.number, err) && db_change(&db, path, err) &&
-        copy_content(from, theirs.number, &source, db, &to, err) &&
+        db_change(&db, path, err) && copy_content(from, theirs.number, &source, db, &to, err) &&
         version_ship(db, &to, stamp, is_changed, out, err) && (!*is_changed || db_commit(db, err));
     db_close(db);
     content_release(&to);

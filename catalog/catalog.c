@@ -3,6 +3,7 @@
 #include "catalog_inside.h"
 #include "claim_row.h"
 #include "nearest.h"
+#include "pattern.h"
 #include "snapshot.h"
 
 #include <pthread.h>
@@ -170,31 +171,6 @@ bool catalog_get_version(struct catalog *c, int64_t number, struct catalog_versi
     return ok;
 }
 
-bool claim_holds_on(const struct claim *c, const char *day)
-{
-    return (!c->valid_from || strcmp(day, c->valid_from) >= 0) &&
-           (!c->valid_to || strncmp(day, c->valid_to, strlen(c->valid_to)) <= 0);
-}
-
-static bool model_matches(const char *pattern, const char *model, bool *out, int64_t id,
-                          struct catalog_error *err)
-{
-    regex_t re;
-    int rc = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);
-    if (rc == REG_ESPACE) {
-        return catalog_fail(err, CATALOG_NOMEM, "out of memory");
-    }
-    if (rc != 0) {
-        return catalog_fail(err, CATALOG_BAD_DB,
-                            "catalog row %lld: bad expression in 'models': build the catalog again",
-                            (long long)id);
-    }
-    *out = strnlen(model, SNAPSHOT_MODEL_MAX + 1) <= SNAPSHOT_MODEL_MAX &&
-           regexec(&re, model, 0, NULL, 0) == 0;
-    regfree(&re);
-    return true;
-}
-
 struct verdict {
     int64_t claim;
     enum claim_verdict verdict;
@@ -250,6 +226,7 @@ static void set_verdict(const struct find *f, struct claim *c)
 /* Whether the row is about the model that is asked for; *ok false: err is set. */
 static bool takes_model(struct find *f, int64_t id, const char *pattern, bool *ok)
 {
+    struct catalog_error why = {.code = CATALOG_OK};
     if (!f->model || !pattern || strcmp(pattern, "*") == 0) {
         return true;
     }
@@ -259,7 +236,9 @@ static bool takes_model(struct find *f, int64_t id, const char *pattern, bool *o
     free(f->pattern);
     f->pattern = strdup(pattern);
     *ok = f->pattern != NULL || catalog_fail(f->err, CATALOG_NOMEM, "out of memory");
-    *ok = *ok && model_matches(pattern, f->model, &f->pattern_matches, id, f->err);
+    if (*ok && !pattern_ask(pattern, f->model, &f->pattern_matches, &why)) {
+        *ok = claim_row_bad_pattern(id, &why, f->err);
+    }
     return *ok && f->pattern_matches;
 }
 

@@ -42,7 +42,23 @@ struct provider_route {
     const char *chat_endpoint;
 };
 
-enum catalog_auth { CATALOG_AUTH_NONE, CATALOG_AUTH_BEARER, CATALOG_AUTH_HEADER };
+/* Where a provider's chat messages differ in structure from what everybody else of its dialect
+ * takes; "quirks" of its source file. All false or 0: no differences. */
+struct provider_quirks {
+    int64_t tool_id_len;      /* ids of tool calls: exactly so many letters and digits; 0: any */
+    bool has_one_system;      /* at most one system message, the first of all */
+    bool has_turn_after_tool; /* between a tool's result and the user an assistant has spoken */
+    bool has_strict_messages; /* a message holds role, content, name and tool calls, nothing else */
+    bool thinks_in_tags;      /* the answer's text begins with <think>...</think> */
+    const char *reasoning_key; /* key of reasoning text that is sent back, or NULL */
+};
+
+enum catalog_auth {
+    CATALOG_AUTH_NONE,
+    CATALOG_AUTH_BEARER,
+    CATALOG_AUTH_HEADER,
+    CATALOG_AUTH_SIGV4 /* bearer where there is a key, else signed with AWS credentials */
+};
 struct provider {
     const char *id;       /* "openai" */
     const char *title;    /* "OpenAI" */
@@ -51,12 +67,16 @@ struct provider {
     /* "/chat/completions", appended to base_url; "{model}" in it is the model's id,
      * percent-encoded */
     const char *chat_path;
-    const char *stream_path; /* where a stream is asked for at another path, or NULL */
-    const char *text_path;   /* "/completions", or NULL: no raw completions */
+    const char *stream_path;      /* where a stream is asked for at another path, or NULL */
+    const char *text_path;        /* "/completions", or NULL: no raw completions */
+    const char *text_stream_path; /* where a stream of them is asked for at another path, or NULL */
     const char *chat_endpoint, *text_endpoint; /* the claims' `endpoint` of the two, prefix match;
                                                   NULL matches every claim */
     enum catalog_auth auth;
     const char *auth_header; /* for CATALOG_AUTH_HEADER: "x-api-key" */
+    /* For CATALOG_AUTH_SIGV4: the service that requests are signed for, "bedrock", and the names of
+     * the provider's own hosts, "{region}" in the place of the region, parted by blanks. */
+    const char *sign_service, *sign_hosts;
     const json_t
         *headers;        /* object of fixed headers, {"anthropic-version":"2023-06-01"}, or NULL */
     const char *key_env; /* usual environment variable of the key, or NULL */
@@ -65,6 +85,7 @@ struct provider {
     const char *stand_in;
     const char *request_id_header; /* of its answers; NULL: "x-request-id" */
     struct provider_route also;
+    struct provider_quirks quirks;
 };
 
 struct catalog;
@@ -79,8 +100,8 @@ CATALOG_WARN_UNUSED bool catalog_open_quick(struct catalog **out, const char *pa
                                             struct catalog_error *err);
 void catalog_close(struct catalog *c);
 
-/* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at two
- * thousand claims): keep it. Yours: release it. */
+/* The snapshot of `version`, or of the newest for 0. Reads the whole version (about 20 ms at five
+ * thousand claims) and checks its hash: keep it. Yours: release it. */
 CATALOG_WARN_UNUSED bool catalog_snapshot(struct catalog *c, int64_t version, struct snapshot **out,
                                           struct catalog_error *err);
 struct snapshot *snapshot_ref(struct snapshot *s);
@@ -191,8 +212,8 @@ CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn 
  * believed then. CATALOG_NOT_FOUND: none is so old. */
 CATALOG_WARN_UNUSED bool catalog_version_at(struct catalog *c, const char *day, int64_t *out,
                                             struct catalog_error *err);
-/* Claims of one version without loading all of it: a few milliseconds. `claim` lives until the
- * callback returns. Filters as with snapshot_each; version 0 is the newest. */
+/* Claims of one version without loading all of it: a few milliseconds for a provider, as long as a
+ * snapshot for all. `claim` lives until the callback returns. Filters as with snapshot_each; version 0 is the newest. */
 CATALOG_WARN_UNUSED bool catalog_claims(struct catalog *c, int64_t version, const char *provider,
                                         const char *model, const char *param, catalog_claim_fn *fn,
                                         void *ud, struct catalog_error *err);

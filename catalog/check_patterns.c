@@ -13,8 +13,8 @@
  * reads its piece again for each copy.
  */
 #include "check.h"
+#include "pattern.h"
 
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -517,16 +517,8 @@ static bool find_common(const struct machine *a, const struct machine *b, char *
 
 static bool takes(const char *expression, const char *model)
 {
-    regex_t re;
-    if (strcmp(expression, "*") == 0) {
-        return true;
-    }
-    if (regcomp(&re, expression, REG_EXTENDED | REG_NOSUB) != 0) {
-        return false;
-    }
-    bool ok = regexec(&re, model, 0, NULL, 0) == 0;
-    regfree(&re);
-    return ok;
+    bool is_taken = false;
+    return pattern_ask(expression, model, &is_taken, NULL) && is_taken;
 }
 
 bool check_common_model(const char *a, const char *b, char *out, size_t cap)

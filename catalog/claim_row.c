@@ -11,6 +11,15 @@ bool claim_row_bad(int64_t id, const char *what, struct catalog_error *err)
                         (long long)id, what);
 }
 
+bool claim_row_bad_pattern(int64_t id, const struct catalog_error *why, struct catalog_error *err)
+{
+    return why->code == CATALOG_NOMEM
+               ? catalog_fail(err, why->code, "%s", why->text)
+               : catalog_fail(err, CATALOG_BAD_DB,
+                              "catalog row %lld: 'models' %s: build the catalog again",
+                              (long long)id, why->text);
+}
+
 json_t *claim_row_parse(int64_t id, const char *text, struct catalog_error *err)
 {
     json_error_t e;
@@ -72,7 +81,8 @@ json_t *claim_row_json(int64_t id, const struct db_cell *cells, struct catalog_e
         (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
     }
     for (int i = 0; ok && i < COLUMN_COUNT; i++) {
-        if (cells[i].type == DB_NULL || (columns[i].shape == SHAPE_BOOL && !cells[i].i)) {
+        bool is_empty = cells[i].type == DB_NULL || cells[i].type == DB_HASH;
+        if (is_empty || (columns[i].shape == SHAPE_BOOL && !cells[i].i)) {
             continue;
         }
         json_t *j = cell_json(id, cells[i], columns[i].shape, err);
@@ -181,12 +191,12 @@ static double cell_number(struct db_cell c)
 static void take_numbers(struct claim *c, const struct db_cell *cells)
 {
     c->is_required = cells[COLUMN_required].i != 0;
-    c->has_min = cells[COLUMN_min].type != DB_NULL;
-    c->has_max = cells[COLUMN_max].type != DB_NULL;
     c->min = cell_number(cells[COLUMN_min]);
     c->max = cell_number(cells[COLUMN_max]);
     c->min_value = cell_value(cells[COLUMN_min]);
     c->max_value = cell_value(cells[COLUMN_max]);
+    c->has_min = c->min_value.type != VALUE_NONE;
+    c->has_max = c->max_value.type != VALUE_NONE;
     c->min_exclusive = cells[COLUMN_min_exclusive].i != 0;
     c->max_exclusive = cells[COLUMN_max_exclusive].i != 0;
     c->is_integer = cells[COLUMN_integer].i != 0;

@@ -34,7 +34,8 @@ json_t *claim_row_json(int64_t id, const struct db_cell *cells, struct catalog_e
 
 /* The JSON text of a cell. A new reference; NULL: err is set. */
 json_t *claim_row_parse(int64_t id, const char *text, struct catalog_error *err);
-/* Always false: what is wrong with the row. */
+/* Always false: what is wrong with the row; with its `models`, as pattern_init() says. */
 bool claim_row_bad(int64_t id, const char *what, struct catalog_error *err);
+bool claim_row_bad_pattern(int64_t id, const struct catalog_error *why, struct catalog_error *err);
 
 #endif

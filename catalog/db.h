@@ -53,12 +53,13 @@ enum claim_column {
         COLUMN_COUNT
 };
 
-enum db_cell_type { DB_NULL, DB_INT, DB_REAL, DB_TEXT };
+enum db_cell_type { DB_NULL, DB_INT, DB_REAL, DB_TEXT, DB_HASH };
 struct db_cell {
     enum db_cell_type type;
     int64_t i;
     double d;
     const char *s;
+    const unsigned char *hash;
 };
 
 struct db;
@@ -82,6 +83,9 @@ bool db_is_outdated(const struct db *db);
 CATALOG_WARN_UNUSED bool db_create(struct db **out, const char *path, struct catalog_error *err);
 /* The same for a file that must be there. */
 CATALOG_WARN_UNUSED bool db_change(struct db **out, const char *path, struct catalog_error *err);
+/* The same without a check of the whole file, for what is written several times a second. */
+CATALOG_WARN_UNUSED bool db_change_quick(struct db **out, const char *path,
+                                         struct catalog_error *err);
 /* Writes a copy of what `db` sees to `path`, where nothing may be yet: whole or not at all. */
 CATALOG_WARN_UNUSED bool db_copy(struct db *db, const char *path, struct catalog_error *err);
 void db_close(struct db *db); /* rolls back what is not committed */
@@ -98,17 +102,12 @@ CATALOG_WARN_UNUSED bool db_versions(struct db *db, catalog_version_fn *fn, void
                                      struct catalog_error *err);
 
 typedef bool db_row_fn(int64_t id, const struct db_cell *cells, void *ud); /* false: stop, failed */
-/* Claims of a version in the order of its sources; cells by enum claim_column. */
+/* Claims of a version in the order of its sources; cells by enum claim_column, then the hash. */
 CATALOG_WARN_UNUSED bool db_claims(struct db *db, int64_t version, db_row_fn *fn, void *ud,
                                    struct catalog_error *err);
-/* Providers of a version: one cell, the provider's object as JSON text. */
+/* Providers of a version: two cells, the provider's object as JSON text and the hash. */
 CATALOG_WARN_UNUSED bool db_providers(struct db *db, int64_t version, db_row_fn *fn, void *ud,
                                       struct catalog_error *err);
-/* The content hash of a version, computed again from its rows: providers and claims in the order of
- * their hashes. */
-CATALOG_WARN_UNUSED bool db_content_hash(struct db *db, int64_t version, char hex[65],
-                                         struct catalog_error *err);
-
 /* The claims of a version of which there is evidence: contradicted where the newest contradiction
  * is newer than the newest probe that confirmed it, else confirmed; `on` is the ISO time of the
  * evidence that decided. In no order. */
@@ -137,7 +136,7 @@ CATALOG_WARN_UNUSED bool db_members(struct db *db, int64_t version, db_member_fn
                                     struct catalog_error *err);
 CATALOG_WARN_UNUSED bool db_provider_members(struct db *db, int64_t version, db_member_fn *fn,
                                              void *ud, struct catalog_error *err);
-/* One row, as with db_claims() and db_providers(). */
+/* One row, as with db_claims() and db_providers(), but without the hash. */
 CATALOG_WARN_UNUSED bool db_claim(struct db *db, int64_t id, db_row_fn *fn, void *ud,
                                   struct catalog_error *err);
 CATALOG_WARN_UNUSED bool db_provider(struct db *db, int64_t id, db_row_fn *fn, void *ud,

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Found from the project's root, where everything is compiled. */
@@ -78,21 +79,38 @@ static bool open_to_write(struct db *db, int flags, struct catalog_error *err)
            bring_up(db, schema, err);
 }
 
-static bool begin_change(struct db **out, const char *path, bool is_new_allowed,
+/* Whether the file is yet to be made; what is no file is not opened: SQLite would put a journal
+ * beside a device and write to it. */
+static bool look_at_place(const char *path, bool is_new_allowed, bool *is_missing,
+                          struct catalog_error *err)
+{
+    struct stat st;
+    bool is_seen = stat(path, &st) == 0;
+    *is_missing = !is_seen && errno == ENOENT;
+    if (!*is_missing) { /* one that cannot be looked at is told when it is opened */
+        return !is_seen || S_ISREG(st.st_mode) ||
+               catalog_fail(err, CATALOG_IO, "catalog '%s' is not a file", path);
+    }
+    if (!is_new_allowed) {
+        return catalog_fail(err, CATALOG_IO,
+                            "catalog '%s' is not there: make it with 'isothermctl catalog build' "
+                            "or 'catalog upgrade'",
+                            path);
+    }
+    return true;
+}
+
+static bool begin_change(struct db **out, const char *path, bool is_new_allowed, bool is_quick,
                          struct catalog_error *err)
 {
     struct db *db;
-    if (!db_new(&db, path, err)) {
+    bool is_missing;
+    if (!look_at_place(path, is_new_allowed, &is_missing, err) || !db_new(&db, path, err)) {
         return false;
     }
-    bool is_missing = access(path, F_OK) != 0 && errno == ENOENT;
-    bool ok = !is_missing || is_new_allowed ||
-              catalog_fail(err, CATALOG_IO,
-                           "catalog '%s' is not there: make it with 'isothermctl catalog build' or "
-                           "'catalog upgrade'",
-                           path);
     db->is_unpublished = is_missing;
-    if (!ok || !open_to_write(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err)) {
+    db->is_quick = is_quick;
+    if (!open_to_write(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err)) {
         db_close(db);
         return false;
     }
@@ -102,12 +120,17 @@ static bool begin_change(struct db **out, const char *path, bool is_new_allowed,
 
 bool db_create(struct db **out, const char *path, struct catalog_error *err)
 {
-    return begin_change(out, path, true, err);
+    return begin_change(out, path, true, false, err);
 }
 
 bool db_change(struct db **out, const char *path, struct catalog_error *err)
 {
-    return begin_change(out, path, false, err);
+    return begin_change(out, path, false, false, err);
+}
+
+bool db_change_quick(struct db **out, const char *path, struct catalog_error *err)
+{
+    return begin_change(out, path, false, true, err);
 }
 
 bool catalog_migrate(const char *path, struct catalog_error *err)
@@ -125,7 +148,9 @@ bool catalog_migrate(const char *path, struct catalog_error *err)
 
 static bool fail_file(const char *path, int code, struct catalog_error *err)
 {
-    const char *what = code == EEXIST                     ? "was made meanwhile: try again"
+    bool is_dangling = code == EEXIST && access(path, F_OK) != 0;
+    const char *what = is_dangling                        ? "is a link to nothing: remove it"
+                       : code == EEXIST                   ? "was made meanwhile: try again"
                        : code == ENOENT                   ? "cannot be made: make its folder first"
                        : code == EACCES || code == EPERM  ? "may not be made there by this user"
                        : code == EROFS                    ? "cannot be made there: read-only"

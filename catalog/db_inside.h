@@ -24,7 +24,6 @@ enum statement {
     SQL_VERSIONS,
     SQL_CLAIMS,
     SQL_PROVIDERS,
-    SQL_HASHES,
     SQL_PUT_CLAIM,
     SQL_FIND_CLAIM,
     SQL_PUT_PROVIDER,
@@ -83,7 +82,8 @@ sqlite3_stmt *db_use(struct db *db, enum statement which, struct catalog_error *
 bool db_step(struct db *db, sqlite3_stmt *s, bool *has_row, struct catalog_error *err);
 /* Runs a statement that gives no row; NULL (from db_use) has failed already. */
 bool db_run(struct db *db, sqlite3_stmt *s, struct catalog_error *err);
-/* All rows of a bound statement: an id, then cells, at most COLUMN_COUNT. The caller resets it. */
+/* All rows of a bound statement: an id, then cells, at most COLUMN_COUNT + 1. The caller resets
+ * it. */
 bool db_each_row(struct db *db, sqlite3_stmt *s, db_row_fn *fn, void *ud,
                  struct catalog_error *err);
 /* A bind fails only for want of memory; the step would then see NULL and break a constraint, so it

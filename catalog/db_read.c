@@ -20,8 +20,11 @@ bool db_version_at(struct db *db, const char *time, int64_t *out, struct catalog
     bool has_row = false;
     bool ok = s && bind_text(db, s, 1, time, err) && db_step(db, s, &has_row, err);
     if (ok && !has_row) {
-        ok = catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version as old as %.32s",
-                          db->path, time);
+        struct catalog_version first = {.created = ""}; /* versions are never taken away */
+        bool is_there = db_version(db, 1, &first, NULL);
+        ok = catalog_fail(err, CATALOG_NOT_FOUND, "catalog '%s' has no version as old as %.32s%s%s",
+                          db->path, time, is_there ? ": the oldest is version 1 of " : "",
+                          first.created);
     }
     if (ok) {
         *out = sqlite3_column_int64(s, 0);

@@ -98,6 +98,10 @@ static struct db_cell read_cell(sqlite3_stmt *s, int column)
         return (struct db_cell){.type = DB_REAL, .d = sqlite3_column_double(s, column)};
     case SQLITE_TEXT:
         return (struct db_cell){.type = DB_TEXT, .s = (const char *)sqlite3_column_text(s, column)};
+    case SQLITE_BLOB:
+        return sqlite3_column_bytes(s, column) == SHA256_LEN
+                   ? (struct db_cell){.type = DB_HASH, .hash = sqlite3_column_blob(s, column)}
+                   : (struct db_cell){.type = DB_NULL};
     default:
         return (struct db_cell){.type = DB_NULL};
     }
@@ -105,14 +109,15 @@ static struct db_cell read_cell(sqlite3_stmt *s, int column)
 
 bool db_each_row(struct db *db, sqlite3_stmt *s, db_row_fn *fn, void *ud, struct catalog_error *err)
 {
-    struct db_cell cells[COLUMN_COUNT];
+    struct db_cell cells[COLUMN_COUNT + 1];
     bool has_row = false;
     bool ok = true;
     while (ok && (ok = db_step(db, s, &has_row, err)) && has_row) {
         int n = sqlite3_column_count(s) - 1;
         for (int i = 0; i < n; i++) {
             cells[i] = read_cell(s, i + 1);
-            if (cells[i].type == DB_TEXT && !cells[i].s) {
+            if ((cells[i].type == DB_TEXT && !cells[i].s) ||
+                (cells[i].type == DB_HASH && !cells[i].hash)) {
                 ok = catalog_fail(err, CATALOG_NOMEM, "out of memory");
             }
         }
@@ -220,29 +225,6 @@ bool db_conflicts(struct db *db, int64_t version, db_conflict_fn *fn, void *ud,
     return ok;
 }
 
-bool db_content_hash(struct db *db, int64_t version, char hex[65], struct catalog_error *err)
-{
-    struct catalog_sha256 h;
-    unsigned char digest[SHA256_LEN];
-    sqlite3_stmt *s = db_use(db, SQL_HASHES, err);
-    bool has_row = false;
-    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, version), err);
-    catalog_sha256_init(&h);
-    while (ok && (ok = db_step(db, s, &has_row, err)) && has_row) {
-        const void *blob = sqlite3_column_blob(s, 0);
-        ok = blob != NULL || catalog_fail(err, CATALOG_NOMEM, "out of memory");
-        if (ok) {
-            catalog_sha256_add(&h, blob, (size_t)sqlite3_column_bytes(s, 0));
-        }
-    }
-    (void)sqlite3_reset(s);
-    catalog_sha256_end(&h, digest);
-    if (ok) {
-        catalog_sha256_hex(digest, hex);
-    }
-    return ok;
-}
-
 /* ---- writing */
 
 static bool bind_cell(struct db *db, sqlite3_stmt *s, int place, struct db_cell c,
@@ -256,6 +238,7 @@ static bool bind_cell(struct db *db, sqlite3_stmt *s, int place, struct db_cell 
     case DB_TEXT:
         return db_bound(db, sqlite3_bind_text(s, place, c.s, -1, SQLITE_STATIC), err);
     case DB_NULL:
+    case DB_HASH: /* bound on its own */
         break;
     }
     return db_bound(db, sqlite3_bind_null(s, place), err);

@@ -25,7 +25,7 @@ bool evidence_add(const char *path, const struct evidence *list, size_t n,
     if (n == 0) {
         return true;
     }
-    if (!db_change(&db, path, err)) {
+    if (!db_change_quick(&db, path, err)) {
         return false;
     }
     bool ok = true;

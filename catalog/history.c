@@ -2,10 +2,9 @@
  * was taken away and came back (a rollback) has a life for each time. */
 #include "catalog_inside.h"
 #include "claim_row.h"
-#include "snapshot.h"
+#include "pattern.h"
 #include "versions.h"
 
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,7 @@ struct history {
     struct catalog_error *err;
 };
 
-static bool no_memory(struct history *h)
+static bool no_memory(const struct history *h)
 {
     return catalog_fail(h->err, CATALOG_NOMEM, "out of memory");
 }
@@ -88,26 +87,24 @@ static bool take_stamp(int64_t number, const struct db_cell *cells, void *ud)
     return (s->created && s->author && s->reason) || no_memory(h);
 }
 
-static bool takes_model(const char *pattern, const char *model)
+/* A bad expression is the build's to refuse: nobody's model matches it. *ok false: err is set. */
+static bool takes_model(const struct history *h, const char *pattern, bool *ok)
 {
-    regex_t re;
-    if (!model || !pattern || strcmp(pattern, "*") == 0) {
-        return true;
+    struct catalog_error why = {.code = CATALOG_OK};
+    bool takes = true;
+    if (h->model && pattern && !pattern_ask(pattern, h->model, &takes, &why)) {
+        *ok = why.code != CATALOG_NOMEM || no_memory(h);
+        return false;
     }
-    if (strnlen(model, SNAPSHOT_MODEL_MAX + 1) > SNAPSHOT_MODEL_MAX ||
-        regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
-        return false; /* a bad expression is the build's to refuse: nobody's model matches it */
-    }
-    bool matches = regexec(&re, model, 0, NULL, 0) == 0;
-    regfree(&re);
-    return matches;
+    return takes;
 }
 
 static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)
 {
     struct history *h = ud;
-    if (!takes_model(cells[COLUMN_models].s, h->model)) {
-        return true;
+    bool ok = true;
+    if (!takes_model(h, cells[COLUMN_models].s, &ok)) {
+        return ok;
     }
     if (!grow(h, (void **)&h->held, h->n_held, &h->held_cap, sizeof *h->held)) {
         return false;

@@ -63,6 +63,7 @@ enum reason {
     REASON_WIRE_NAME, /* the provider's name for it differs */
     REASON_OTHER_SCOPE,
     REASON_ENFORCED_LOCALLY, /* stop strings: the gateway cuts the text itself */
+    REASON_DEFAULT_OF_PROVIDER, /* left out it would mean something else there */
     REASON_ROLE,             /* content: a role or its place was changed */
     REASON_NOT_SERVED        /* sent, but the answer lacks it */
 };

@@ -25,6 +25,7 @@ static const char *const reason_names[] = {
     [REASON_WIRE_NAME] = "wire_name",
     [REASON_OTHER_SCOPE] = "other_scope",
     [REASON_ENFORCED_LOCALLY] = "enforced_locally",
+    [REASON_DEFAULT_OF_PROVIDER] = "default_of_provider",
     [REASON_ROLE] = "role",
     [REASON_NOT_SERVED] = "not_served",
 };

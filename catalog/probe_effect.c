@@ -21,30 +21,28 @@
 
 enum test_kind { TEST_NONE, TEST_SHARP, TEST_DIRECT };
 
+static const unsigned char kinds[PARAM_COUNT] = {
+    [PARAM_TEMPERATURE] = TEST_SHARP,
+    [PARAM_TOP_P] = TEST_SHARP,
+    [PARAM_TOP_K] = TEST_SHARP,
+    [PARAM_MIN_P] = TEST_SHARP,
+    [PARAM_TYPICAL_P] = TEST_SHARP,
+    [PARAM_SEED] = TEST_SHARP,
+    [PARAM_LOGIT_BIAS] = TEST_SHARP,
+    [PARAM_STOP] = TEST_DIRECT,
+    [PARAM_MAX_TOKENS] = TEST_DIRECT,
+    [PARAM_MIN_TOKENS] = TEST_DIRECT,
+    [PARAM_IGNORE_EOS] = TEST_DIRECT,
+    [PARAM_N] = TEST_DIRECT,
+    [PARAM_LOGPROBS] = TEST_DIRECT,
+    [PARAM_TOP_LOGPROBS] = TEST_DIRECT,
+    [PARAM_RESPONSE_FORMAT_JSON_OBJECT] = TEST_DIRECT,
+    [PARAM_RESPONSE_FORMAT_JSON_SCHEMA] = TEST_DIRECT,
+};
+
 static enum test_kind kind_of(enum param q)
 {
-    switch (q) {
-    case PARAM_TEMPERATURE:
-    case PARAM_TOP_P:
-    case PARAM_TOP_K:
-    case PARAM_MIN_P:
-    case PARAM_TYPICAL_P:
-    case PARAM_SEED:
-    case PARAM_LOGIT_BIAS:
-        return TEST_SHARP;
-    case PARAM_STOP:
-    case PARAM_MAX_TOKENS:
-    case PARAM_MIN_TOKENS:
-    case PARAM_IGNORE_EOS:
-    case PARAM_N:
-    case PARAM_LOGPROBS:
-    case PARAM_TOP_LOGPROBS:
-    case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
-    case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
-        return TEST_DIRECT;
-    default:
-        return TEST_NONE;
-    }
+    return q < PARAM_COUNT ? (enum test_kind)kinds[q] : TEST_NONE;
 }
 
 /* ---- sharp */

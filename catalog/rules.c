@@ -97,7 +97,7 @@ static bool endpoint_matches(const char *endpoint, const char *wanted)
 
 /* Partial dates hold to the end of the month or year that they name: only as much of the day is
  * compared. */
-static bool is_valid_on(const struct claim *c, const char *day)
+bool claim_holds_on(const struct claim *c, const char *day)
 {
     return (!c->valid_from || strcmp(day, c->valid_from) >= 0) &&
            (!c->valid_to || strncmp(day, c->valid_to, strlen(c->valid_to)) <= 0);
@@ -180,7 +180,7 @@ static bool put_claim(struct gathering *g, const struct claim *c)
     if (!is_for_planning(g, c) || (g->only_local && !c->is_local)) {
         return false;
     }
-    if (!is_valid_on(c, g->day)) {
+    if (!claim_holds_on(c, g->day)) {
         note_retired(r, c, g->day);
         return false;
     }

@@ -168,7 +168,7 @@ static struct entry *entry_new(const struct rules_key *key, uint64_t hash, const
 void rules_cache_put(struct rules_cache *c, const struct rules_key *key, const struct rules *r)
 {
     uint64_t hash = hash_of(key);
-    struct entry *e = strlen(key->model) <= SNAPSHOT_MODEL_MAX ? entry_new(key, hash, r) : NULL;
+    struct entry *e = strlen(key->model) <= PATTERN_MODEL_MAX ? entry_new(key, hash, r) : NULL;
     for (size_t i = 0; e && i < CACHE_PROBES; i++) {
         struct entry *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&c->place[(hash + i) % CACHE_PLACES], &there, e,

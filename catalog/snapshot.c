@@ -5,9 +5,8 @@
  * lists grow while rows come in; what points into them (patterns, groups) is resolved when they
  * have stopped growing.
  */
-#include "catalog_sha256.h"
 #include "claim_row.h"
-#include "pattern.h"
+#include "hash_list.h"
 #include "rules_cache.h"
 
 #include <stdlib.h>
@@ -35,12 +34,23 @@ struct load {
     uint32_t *json_slots; /* open addressing: place in the snapshot's json + 1, by the address of
                              its text, which is interned; 0: free */
     size_t n_json_slots;
+    struct hash_list provider_hashes, claim_hashes;
     struct catalog_error *err;
 };
 
 static bool no_memory(struct load *l)
 {
     return catalog_fail(l->err, CATALOG_NOMEM, "out of memory");
+}
+
+static bool take_hash(struct load *l, struct hash_list *list, int64_t id, struct db_cell c)
+{
+    unsigned char *out = c.type == DB_HASH ? hash_list_add(list) : NULL;
+    if (out) {
+        memcpy(out, c.hash, SHA256_LEN);
+        return true;
+    }
+    return c.type == DB_HASH ? no_memory(l) : claim_row_bad(id, "its hash is missing", l->err);
 }
 
 /* ---- what claims share */
@@ -142,9 +152,9 @@ static bool take_pattern(struct load *l, int64_t id, const char *text, size_t *i
         return no_memory(l);
     }
     s->patterns = more;
-    int rc = regcomp(&s->patterns[s->n_patterns].re, text, REG_EXTENDED | REG_NOSUB);
-    if (rc != 0) {
-        return rc == REG_ESPACE ? no_memory(l) : bad_row(l, id, "bad expression in 'models'");
+    struct catalog_error why = {.code = CATALOG_OK};
+    if (!pattern_init(&s->patterns[s->n_patterns].compiled, text, &why)) {
+        return claim_row_bad_pattern(id, &why, l->err);
     }
     s->patterns[s->n_patterns].text = text;
     *index = s->n_patterns++;
@@ -160,7 +170,8 @@ static bool take_claim(int64_t id, const struct db_cell *cells, void *ud)
     const struct claim_keep keep = {keep_text, keep_json, l};
     struct claim c;
     size_t pattern;
-    if (!claim_row_read(&c, id, cells, &keep, l->err) || !take_pattern(l, id, c.models, &pattern)) {
+    if (!claim_row_read(&c, id, cells, &keep, l->err) || !take_pattern(l, id, c.models, &pattern) ||
+        !take_hash(l, &l->claim_hashes, id, cells[COLUMN_COUNT])) {
         return false;
     }
     struct claim *more = grow(s->claims, s->n_claims, &s->claims_cap, sizeof *more);
@@ -186,6 +197,16 @@ static bool take_member(struct load *l, const json_t *body, const char *key, con
     return !text || keep_text(l, text, out);
 }
 
+static bool fill_quirks(struct load *l, const json_t *body, struct provider_quirks *q)
+{
+    q->tool_id_len = json_integer_value(json_object_get(body, "tool_id_len"));
+    q->has_one_system = json_is_true(json_object_get(body, "one_system"));
+    q->has_turn_after_tool = json_is_true(json_object_get(body, "turn_after_tool"));
+    q->has_strict_messages = json_is_true(json_object_get(body, "strict_messages"));
+    q->thinks_in_tags = json_is_true(json_object_get(body, "thinks_in_tags"));
+    return take_member(l, body, "reasoning_key", &q->reasoning_key);
+}
+
 static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct provider *p)
 {
     const struct {
@@ -199,9 +220,12 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         {"chat_path", &p->chat_path},
         {"stream_path", &p->stream_path},
         {"text_path", &p->text_path},
+        {"text_stream_path", &p->text_stream_path},
         {"chat_endpoint", &p->chat_endpoint},
         {"text_endpoint", &p->text_endpoint},
         {"auth_header", &p->auth_header},
+        {"sign_service", &p->sign_service},
+        {"sign_hosts", &p->sign_hosts},
         {"key_env", &p->key_env},
         {"stand_in", &p->stand_in},
         {"request_id_header", &p->request_id_header},
@@ -232,10 +256,11 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
     }
     p->auth = strcmp(auth, "bearer") == 0   ? CATALOG_AUTH_BEARER
               : strcmp(auth, "header") == 0 ? CATALOG_AUTH_HEADER
+              : strcmp(auth, "sigv4") == 0  ? CATALOG_AUTH_SIGV4
                                             : CATALOG_AUTH_NONE;
     p->headers = json_object_get(body, "headers");
     p->is_local = json_is_true(json_object_get(body, "is_local"));
-    return true;
+    return fill_quirks(l, json_object_get(body, "quirks"), &p->quirks);
 }
 
 static bool take_provider(int64_t id, const struct db_cell *cells, void *ud)
@@ -247,7 +272,8 @@ static bool take_provider(int64_t id, const struct db_cell *cells, void *ud)
     if (cells[0].type != DB_TEXT) {
         return claim_row_bad(id, "a provider is no text", l->err);
     }
-    if (!keep_json(l, id, cells[0].s, &body) || !fill_provider(l, id, body, &p)) {
+    if (!keep_json(l, id, cells[0].s, &body) || !fill_provider(l, id, body, &p) ||
+        !take_hash(l, &l->provider_hashes, id, cells[1])) {
         return false;
     }
     struct provider *more = grow(s->providers, s->n_providers, &s->providers_cap, sizeof *more);
@@ -284,16 +310,14 @@ static bool make_groups(struct load *l)
     return true;
 }
 
-static bool check_hash(struct db *db, const struct snapshot *s, struct catalog_error *err)
+static bool check_hash(struct load *l)
 {
     char hash[SHA256_HEX_LEN];
-    if (!db_content_hash(db, s->version.number, hash, err)) {
-        return false;
-    }
-    if (strcmp(hash, s->version.hash) != 0) {
-        return catalog_fail(err, CATALOG_BAD_DB,
+    hash_list_sum(&l->provider_hashes, &l->claim_hashes, hash);
+    if (strcmp(hash, l->s->version.hash) != 0) {
+        return catalog_fail(l->err, CATALOG_BAD_DB,
                             "catalog version %lld is not what was built: build it again",
-                            (long long)s->version.number);
+                            (long long)l->s->version.number);
     }
     return true;
 }
@@ -352,13 +376,24 @@ static bool load_verdicts(struct db *db, struct load *l)
 static bool load_rows(struct db *db, int64_t version, struct load *l)
 {
     struct snapshot *s = l->s;
-    return db_version(db, version, &s->version, l->err) && check_hash(db, s, l->err) &&
+    return db_version(db, version, &s->version, l->err) &&
            db_providers(db, s->version.number, take_provider, l, l->err) &&
-           db_claims(db, s->version.number, take_claim, l, l->err) && load_verdicts(db, l) &&
-           make_groups(l);
+           db_claims(db, s->version.number, take_claim, l, l->err) && check_hash(l) &&
+           load_verdicts(db, l) && make_groups(l);
 }
 
 bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct catalog_error *err)
+{
+    if (!db_begin(db, err)) {
+        return false;
+    }
+    bool ok = snapshot_load_inside(db, version, out, err);
+    db_end(db);
+    return ok;
+}
+
+bool snapshot_load_inside(struct db *db, int64_t version, struct snapshot **out,
+                          struct catalog_error *err)
 {
     struct snapshot *s = calloc(1, sizeof *s);
     if (!s) {
@@ -367,11 +402,7 @@ bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct
     struct load l = {.s = s, .err = err};
     atomic_init(&s->n_refs, 1);
     arena_init(&s->arena);
-    bool ok = db_begin(db, err);
-    if (ok) {
-        ok = load_rows(db, version, &l);
-        db_end(db);
-    }
+    bool ok = load_rows(db, version, &l);
     if (ok) {
         s->cache = rules_cache_new(s->claims, s->n_claims);
         ok = s->cache || no_memory(&l);
@@ -379,6 +410,8 @@ bool snapshot_load(struct db *db, int64_t version, struct snapshot **out, struct
     arena_end_interning(&s->arena);
     free(l.pattern_at);
     free(l.json_slots);
+    hash_list_release(&l.provider_hashes);
+    hash_list_release(&l.claim_hashes);
     if (!ok) {
         snapshot_release(s);
         return false;
@@ -400,7 +433,7 @@ void snapshot_release(struct snapshot *s)
         return;
     }
     for (size_t i = 0; i < s->n_patterns; i++) {
-        regfree(&s->patterns[i].re);
+        pattern_release(&s->patterns[i].compiled);
     }
     for (size_t i = 0; i < s->n_json; i++) {
         json_decref(s->json[i].value);
@@ -449,8 +482,7 @@ const struct provider *snapshot_provider_at(const struct snapshot *s, size_t i)
 
 bool snapshot_pattern_matches(const struct snapshot_pattern *p, const char *model)
 {
-    return !p || (strnlen(model, SNAPSHOT_MODEL_MAX + 1) <= SNAPSHOT_MODEL_MAX &&
-                  regexec(&p->re, model, 0, NULL, 0) == 0);
+    return !p || pattern_takes(&p->compiled, model);
 }
 
 void snapshot_each(const struct snapshot *s, const char *provider, const char *model,

@@ -8,13 +8,13 @@
 
 #include "arena.h"
 #include "db.h"
+#include "pattern.h"
 
-#include <regex.h>
 #include <stdatomic.h>
 
 struct snapshot_pattern {
     const char *text; /* interned */
-    regex_t re;       /* compiled; regexec() on it is safe from several threads */
+    struct pattern compiled;
 };
 
 struct snapshot_json {
@@ -29,9 +29,6 @@ struct snapshot_group {
 };
 
 struct rules_cache;
-
-#define SNAPSHOT_MODEL_MAX                                                                         \
-    256 /* a longer id is no model's name; it would only feed the regular expressions */
 
 struct snapshot {
     atomic_size_t n_refs;
@@ -50,6 +47,10 @@ struct snapshot {
 /* Reads one version whole, in one transaction, and checks its hash. */
 CATALOG_WARN_UNUSED bool snapshot_load(struct db *db, int64_t version, struct snapshot **out,
                                        struct catalog_error *err);
+
+/* The same in a transaction of the caller's, who may have written to it. */
+CATALOG_WARN_UNUSED bool snapshot_load_inside(struct db *db, int64_t version, struct snapshot **out,
+                                              struct catalog_error *err);
 
 /* Whether a claim's `models` takes that model id. */
 bool snapshot_pattern_matches(const struct snapshot_pattern *p, const char *model);

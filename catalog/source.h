@@ -24,8 +24,10 @@
 #define SOURCE_BYTES_MAX   (16u << 20) /* the largest today has 0.9 MB */
 #define SOURCE_CLAIMS_MAX  20000
 #define SOURCE_TEXT_MAX    4096 /* longest string; notes have 320 bytes today */
-#define SOURCE_PATTERN_MAX 256  /* longest regular expression */
+#define SOURCE_NAME_MAX    256  /* longest name or word in `when`, `adds` and `default` */
 #define SOURCE_LIST_MAX    64   /* longest list inside a claim */
+#define SOURCE_TOOL_ID_MIN 6    /* shorter ones would soon meet another */
+#define SOURCE_TOOL_ID_MAX 40   /* longest id of a tool call that a provider prescribes */
 #define SOURCE_DEPTH_MAX   8    /* of what `default` and `adds` hold; 3 today */
 
 struct source {

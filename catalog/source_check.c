@@ -4,10 +4,10 @@
  * Types come from the table of columns (db.h); the checks below are of meaning: ranges that cannot
  * be, dates, expressions that do not compile, parameters that are misspelt.
  */
+#include "pattern.h"
 #include "source.h"
 
 #include <math.h>
-#include <regex.h>
 #include <string.h>
 
 /* Claims about what is no sampling parameter: behaviours (catalog.h) and texts kept for people. A
@@ -148,11 +148,17 @@ static bool check_auth(const struct source_place *at, const json_t *provider)
 {
     const char *auth = text_of(provider, "auth");
     const char *header = text_of(provider, "auth_header");
-    if (!auth || !IS_ONE_OF(auth, "none", "bearer", "header")) {
-        return source_bad(at, "auth", "must be none, bearer or header");
+    if (!auth || !IS_ONE_OF(auth, "none", "bearer", "header", "sigv4")) {
+        return source_bad(at, "auth", "must be none, bearer, header or sigv4");
     }
     if ((strcmp(auth, "header") == 0) != (header != NULL)) {
         return source_bad(at, "auth_header", "goes with \"auth\": \"header\", always");
+    }
+    if ((strcmp(auth, "sigv4") == 0) != (text_of(provider, "sign_service") != NULL)) {
+        return source_bad(at, "sign_service", "goes with \"auth\": \"sigv4\", always");
+    }
+    if (text_of(provider, "sign_hosts") && !text_of(provider, "sign_service")) {
+        return source_bad(at, "sign_hosts", "goes with \"auth\": \"sigv4\"");
     }
     return true;
 }
@@ -176,6 +182,34 @@ static bool check_route(const struct source_place *at, const char *field, const 
     return true;
 }
 
+static bool check_quirks(const struct source_place *at, const char *field, const json_t *quirks)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(quirks)) {
+        return source_bad(at, field, "must be an object");
+    }
+    json_object_foreach ((json_t *)quirks, key, value) {
+        if (strcmp(key, "reasoning_key") == 0) {
+            if (!check_text(at, field, value)) {
+                return false;
+            }
+        } else if (strcmp(key, "tool_id_len") == 0) {
+            json_int_t n = json_integer_value(value);
+            if (n < SOURCE_TOOL_ID_MIN || n > SOURCE_TOOL_ID_MAX) {
+                return source_bad(at, field, "must have a tool_id_len from %d to %d",
+                                  SOURCE_TOOL_ID_MIN, SOURCE_TOOL_ID_MAX);
+            }
+        } else if (!IS_ONE_OF(key, "one_system", "turn_after_tool", "strict_messages",
+                              "thinks_in_tags")) {
+            return source_bad(at, field, "has a field '%.40s' that no quirk has", key);
+        } else if (!json_is_boolean(value)) {
+            return source_bad(at, field, "must have true or false as '%.40s'", key);
+        }
+    }
+    return true;
+}
+
 bool source_check_provider(const struct source_place *at, const json_t *provider)
 {
     static const char *const needed[] = {"id", "title", "dialect", "auth"};
@@ -192,11 +226,14 @@ bool source_check_provider(const struct source_place *at, const json_t *provider
             ok = check_pairs(at, key, value);
         } else if (strcmp(key, "also") == 0) {
             ok = check_route(at, key, value);
+        } else if (strcmp(key, "quirks") == 0) {
+            ok = check_quirks(at, key, value);
         } else if (strcmp(key, "is_local") == 0) {
             ok = json_is_true(value) || source_bad(at, key, "must be true or false");
         } else if (IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "stream_path",
-                             "text_path", "chat_endpoint", "text_endpoint", "auth", "auth_header",
-                             "key_env", "stand_in", "request_id_header")) {
+                             "text_path", "text_stream_path", "sign_service", "sign_hosts",
+                             "chat_endpoint", "text_endpoint", "auth", "auth_header", "key_env",
+                             "stand_in", "request_id_header")) {
             ok = check_text(at, key, value);
         } else {
             ok = source_bad(at, key, "is not a field of a provider");
@@ -264,8 +301,8 @@ static bool check_json(const struct source_place *at, const char *field, const j
         }
     }
     json_object_foreach ((json_t *)v, key, item) {
-        if (strlen(key) > SOURCE_PATTERN_MAX || !check_json(at, field, item, depth + 1)) {
-            return source_bad(at, field, "has a name longer than %d bytes", SOURCE_PATTERN_MAX);
+        if (strlen(key) > SOURCE_NAME_MAX || !check_json(at, field, item, depth + 1)) {
+            return source_bad(at, field, "has a name longer than %d bytes", SOURCE_NAME_MAX);
         }
     }
     return true;
@@ -371,22 +408,14 @@ static bool check_dates(const struct source_place *at, const json_t *claim)
 
 static bool check_models(const struct source_place *at, const json_t *claim)
 {
-    const char *models = text_of(claim, "models");
-    regex_t re;
-    char text[80];
-    if (strcmp(models, "*") == 0) {
+    struct catalog_error why = {.code = CATALOG_OK};
+    struct pattern p;
+    if (pattern_init(&p, text_of(claim, "models"), &why)) {
+        pattern_release(&p);
         return true;
     }
-    if (strlen(models) > SOURCE_PATTERN_MAX) {
-        return source_bad(at, "models", "is longer than %d bytes", SOURCE_PATTERN_MAX);
-    }
-    int rc = regcomp(&re, models, REG_EXTENDED | REG_NOSUB);
-    if (rc != 0) {
-        (void)regerror(rc, &re, text, sizeof text);
-        return source_bad(at, "models", "is no regular expression: %s", text);
-    }
-    regfree(&re);
-    return true;
+    return why.code == CATALOG_NOMEM ? catalog_fail(at->err, why.code, "%s", why.text)
+                                     : source_bad(at, "models", "%s", why.text);
 }
 
 static bool check_range(const struct source_place *at, const json_t *claim)
@@ -449,8 +478,8 @@ static bool check_when(const struct source_place *at, const json_t *claim)
         if (!json_is_string(word) || json_string_length(word) == 0) {
             return source_bad(at, "when", "must hold its values as strings");
         }
-        if (json_string_length(word) > SOURCE_PATTERN_MAX) {
-            return source_bad(at, "when", "has a value longer than %d bytes", SOURCE_PATTERN_MAX);
+        if (json_string_length(word) > SOURCE_NAME_MAX) {
+            return source_bad(at, "when", "has a value longer than %d bytes", SOURCE_NAME_MAX);
         }
     }
     return true;
@@ -493,7 +522,7 @@ static bool check_adds(const struct source_place *at, const json_t *claim)
         return source_bad(at, "adds", "must hold something, and goes with \"support\": \"yes\"");
     }
     json_object_foreach (adds, path, value) {
-        if (!path[0] || strlen(path) > SOURCE_PATTERN_MAX || !is_path(path)) {
+        if (!path[0] || strlen(path) > SOURCE_NAME_MAX || !is_path(path)) {
             return source_bad(at, "adds", "must map paths such as \"options.seed\" to values");
         }
     }

@@ -5,6 +5,7 @@
  * is written.
  */
 #include "catalog_inside.h"
+#include "hash_list.h"
 #include "source.h"
 #include "versions_content.h"
 
@@ -22,56 +23,40 @@ static bool no_memory(struct catalog_error *err)
 
 /* ---- the hash of a document */
 
-struct hashes {
-    unsigned char (*list)[SHA256_LEN]; /* owned */
-    size_t n;
-};
-
-static int compare_hashes(const void *a, const void *b)
+static bool add_hash(struct hash_list *l, const json_t *object, struct catalog_error *err)
 {
-    return memcmp(a, b, SHA256_LEN);
-}
-
-static size_t count_claims(const json_t *providers)
-{
-    size_t n = 0, i;
-    const json_t *p;
-    json_array_foreach (providers, i, p) {
-        n += json_array_size(json_object_get(p, "claims"));
-    }
-    return n;
+    unsigned char *out = hash_list_add(l);
+    return out ? source_hash(object, out, err) : no_memory(err);
 }
 
 /* A claim is hashed with its provider in it. */
-static bool hash_claim(const json_t *claim, const json_t *id, unsigned char out[SHA256_LEN],
+static bool hash_claim(struct hash_list *claims, const json_t *claim, json_t *id,
                        struct catalog_error *err)
 {
-    json_t *whole = json_copy((json_t *)claim); /* jansson copies without const */
-    if (!whole || json_object_set(whole, "provider", (json_t *)id) != 0) {
-        json_decref(whole);
-        return no_memory(err);
+    json_t *whole = json_copy((json_t *)claim);
+    bool ok = (whole && json_object_set(whole, "provider", id) == 0) || no_memory(err);
+    if (ok) {
+        source_normalise(whole);
+        ok = add_hash(claims, whole, err);
     }
-    source_normalise(whole);
-    bool ok = source_hash(whole, out, err);
     json_decref(whole);
     return ok;
 }
 
-static bool add_hashes(const json_t *entry, struct hashes *providers, struct hashes *claims,
+static bool add_hashes(const json_t *entry, struct hash_list *providers, struct hash_list *claims,
                        struct catalog_error *err)
 {
     const json_t *claim, *provider = json_object_get(entry, "provider");
-    json_t *plain = json_copy((json_t *)provider);
+    json_t *plain = json_copy((json_t *)provider); /* jansson copies without const */
     size_t i;
     if (!plain) {
         return no_memory(err);
     }
     source_normalise(plain);
-    bool ok = source_hash(plain, providers->list[providers->n++], err);
+    bool ok = add_hash(providers, plain, err);
     json_decref(plain);
     json_array_foreach (json_object_get(entry, "claims"), i, claim) {
-        ok = ok &&
-             hash_claim(claim, json_object_get(provider, "id"), claims->list[claims->n++], err);
+        ok = ok && hash_claim(claims, claim, json_object_get(provider, "id"), err);
     }
     return ok;
 }
@@ -79,28 +64,18 @@ static bool add_hashes(const json_t *entry, struct hashes *providers, struct has
 static bool document_hash(const json_t *providers, char hex[SHA256_HEX_LEN],
                           struct catalog_error *err)
 {
-    struct hashes p = {0}, c = {0};
-    unsigned char digest[SHA256_LEN];
-    struct catalog_sha256 h;
+    struct hash_list p = {0}, c = {0};
     const json_t *entry;
     size_t i;
-    p.list = calloc(json_array_size(providers) + 1, sizeof *p.list);
-    c.list = calloc(count_claims(providers) + 1, sizeof *c.list);
-    bool ok = (p.list && c.list) || no_memory(err);
+    bool ok = true;
     json_array_foreach (providers, i, entry) {
         ok = ok && add_hashes(entry, &p, &c, err);
     }
     if (ok) {
-        qsort(p.list, p.n, sizeof *p.list, compare_hashes);
-        qsort(c.list, c.n, sizeof *c.list, compare_hashes);
-        catalog_sha256_init(&h);
-        catalog_sha256_add(&h, p.list, p.n * sizeof *p.list);
-        catalog_sha256_add(&h, c.list, c.n * sizeof *c.list);
-        catalog_sha256_end(&h, digest);
-        catalog_sha256_hex(digest, hex);
+        hash_list_sum(&p, &c, hex);
     }
-    free(p.list);
-    free(c.list);
+    hash_list_release(&p);
+    hash_list_release(&c);
     return ok;
 }
 

@@ -6,6 +6,9 @@
  */
 #include "versions_content.h"
 #include "catalog_inside.h"
+#include "check_inside.h"
+#include "nearest.h"
+#include "snapshot.h"
 #include "source.h"
 
 #include <stdio.h>
@@ -14,9 +17,27 @@
 
 /* ---- storing */
 
+/* Text that a terminal and a JSON document can show: UTF-8 without control characters. */
+static bool is_plain(const char *s)
+{
+    json_t *text = json_string(s); /* NULL: no UTF-8 */
+    bool is_utf8 = text != NULL;
+    json_decref(text);
+    for (; is_utf8 && *s; s++) {
+        if ((unsigned char)*s < ' ' || *s == 0x7f) {
+            return false;
+        }
+    }
+    return is_utf8;
+}
+
 bool stamp_check(const struct version_stamp *stamp, struct catalog_error *err)
 {
     const struct catalog_version *v = NULL;
+    if (!is_plain(stamp->author) || !is_plain(stamp->reason)) {
+        return catalog_fail(err, CATALOG_BAD_SOURCE,
+                            "author and reason take one line of text in UTF-8");
+    }
     if (strlen(stamp->created) >= sizeof v->created || strlen(stamp->author) >= sizeof v->author ||
         strlen(stamp->reason) >= sizeof v->reason) {
         return catalog_fail(err, CATALOG_BAD_SOURCE,
@@ -88,8 +109,28 @@ void change_release(struct change *c)
     *c = (struct change){0};
 }
 
-bool change_store(struct change *c, const struct version_stamp *stamp, struct catalog_version *out,
-                  struct catalog_error *err)
+/* Whether something can fit claim `id` of the version, which is not committed yet. */
+static bool check_possible(struct db *db, int64_t version, int64_t id, struct catalog_error *err)
+{
+    struct snapshot *s;
+    char why[256];
+    if (!snapshot_load_inside(db, version, &s, err)) {
+        return false;
+    }
+    bool ok = true;
+    for (size_t i = 0; i < s->n_claims && ok; i++) {
+        const struct claim *k = &s->claims[i];
+        ok = k->id != id || !check_impossible(k, why, sizeof why) ||
+             catalog_fail(err, CATALOG_BAD_SOURCE, "%.64s '%.60s' %.40s: %s", k->provider,
+                          k->models, k->param, why);
+    }
+    snapshot_release(s);
+    return ok;
+}
+
+/* As change_store(); `id`: the claim that was set, 0: none. */
+static bool store_checked(struct change *c, int64_t id, const struct version_stamp *stamp,
+                          struct catalog_version *out, struct catalog_error *err)
 {
     char hash[SHA256_HEX_LEN];
     struct catalog_version v = c->newest;
@@ -98,7 +139,8 @@ bool change_store(struct change *c, const struct version_stamp *stamp, struct ca
     }
     if (strcmp(hash, v.hash) != 0 || (int64_t)c->open.n != v.n_conflicts) {
         struct version_put put = {VERSION_LOCAL, v.number, v.base, &c->now, &c->open, stamp};
-        if (!version_store(c->db, v.number + 1, &put, &v, err) || !db_commit(c->db, err)) {
+        if (!version_store(c->db, v.number + 1, &put, &v, err) ||
+            (id && !check_possible(c->db, v.number, id, err)) || !db_commit(c->db, err)) {
             return false;
         }
     }
@@ -106,6 +148,12 @@ bool change_store(struct change *c, const struct version_stamp *stamp, struct ca
         *out = v;
     }
     return true;
+}
+
+bool change_store(struct change *c, const struct version_stamp *stamp, struct catalog_version *out,
+                  struct catalog_error *err)
+{
+    return store_checked(c, 0, stamp, out, err);
 }
 
 static bool has_ended(const struct member *m, const char *today)
@@ -281,22 +329,54 @@ static bool put(json_t *o, const char *key, json_t *value, struct catalog_error 
            catalog_fail(err, CATALOG_NOMEM, "out of memory");
 }
 
-/* Fields of the ground that mean nothing any more after these. */
+/* A field of the ground, unless it was given too. */
+static void drop(json_t *claim, const json_t *fields, const char *field)
+{
+    if (!json_object_get(fields, field)) {
+        (void)json_object_del(claim, field); /* it may not be there */
+    }
+}
+
+/* What is refused or not there has no limits. */
+static void drop_limits(json_t *claim, const json_t *fields, bool is_absent)
+{
+    static const char *const limits[] = {
+        "min",      "max",   "min_exclusive", "max_exclusive", "integer",
+        "values",   "needs", "conflicts",     "items_max",     "len_max",
+        "no_blank", "adds",  "required",      "conflicts_text"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        drop(claim, fields, limits[i]);
+    }
+    if (is_absent) {
+        drop(claim, fields, "wire");
+        drop(claim, fields, "default");
+    }
+}
+
+/* Fields of the ground that mean nothing any more after these: a list of values and a range take
+ * each other's place, and a note is of the source that it came from. */
 static void drop_dependent(json_t *claim, const json_t *fields)
 {
     static const char *const pairs[][2] = {
-        {"min", "min_exclusive"}, {"max", "max_exclusive"}, {"when", "when_text"}};
-    const char *support = json_string_value(json_object_get(claim, "support"));
+        {"min", "min_exclusive"}, {"max", "max_exclusive"}, {"when", "when_text"},
+        {"when", "variant"},      {"min", "values"},        {"max", "values"},
+        {"values", "min"},        {"values", "max"},        {"source", "note"}};
+    const char *support = json_string_value(json_object_get(fields, "support"));
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (json_object_get(fields, pairs[i][0]) && !json_object_get(fields, pairs[i][1])) {
-            (void)json_object_del(claim, pairs[i][1]); /* it may not be there */
+        const json_t *given = json_object_get(fields, pairs[i][0]);
+        bool is_list_gone = json_is_null(given) && strcmp(pairs[i][0], "values") == 0;
+        if (given && !is_list_gone) {
+            drop(claim, fields, pairs[i][1]);
         }
     }
-    if (support && strcmp(support, "absent") == 0 && !json_object_get(fields, "wire")) {
-        (void)json_object_del(claim, "wire");
+    if (!json_object_get(claim, "min")) {
+        drop(claim, fields, "min_exclusive");
     }
-    if (json_object_get(fields, "when") && !json_object_get(fields, "variant")) {
-        (void)json_object_del(claim, "variant");
+    if (!json_object_get(claim, "max")) {
+        drop(claim, fields, "max_exclusive");
+    }
+    if (support && (strcmp(support, "absent") == 0 || strcmp(support, "rejected") == 0)) {
+        drop_limits(claim, fields, support[0] == 'a');
     }
     (void)json_object_del(claim, "derived"); /* it follows from nothing but what was set */
 }
@@ -315,6 +395,106 @@ static bool lay_over(json_t *claim, const json_t *fields, struct catalog_error *
     drop_dependent(claim, fields);
     if (json_object_get(claim, "when") && !json_object_get(claim, "variant")) {
         return put(claim, "variant", json_string("conditional"), err);
+    }
+    return true;
+}
+
+/* The place in the body that all claims of the provider name for the parameter at that endpoint,
+ * *out, which is the caller's; NULL: they differ, or there is none. */
+static bool usual_wire(struct change *c, const char *provider, const char *param,
+                       const char *endpoint, json_t **out, struct catalog_error *err)
+{
+    *out = NULL;
+    for (size_t i = 0; i < c->now.n_claims; i++) {
+        const struct member *m = &c->now.claims[i];
+        if (strcmp(m->provider, provider) != 0 || strcmp(m->param, param) != 0 ||
+            (endpoint && strcmp(m->endpoint, endpoint) != 0)) {
+            continue;
+        }
+        json_t *claim = content_claim_json(c->db, m->id, err);
+        if (!claim) {
+            json_decref(*out);
+            return false;
+        }
+        json_t *wire = json_object_get(claim, "wire");
+        bool is_other = wire && *out && !json_equal(wire, *out);
+        if (wire && !*out) {
+            *out = json_incref(wire);
+        }
+        json_decref(claim);
+        if (is_other) {
+            json_decref(*out);
+            *out = NULL;
+            return true;
+        }
+    }
+    return true;
+}
+
+/* A claim that was laid over nothing: what every claim needs and nobody should have to say. */
+static bool fill_new(struct change *c, const struct version_override *o, const char *endpoint,
+                     json_t *claim, struct catalog_error *err)
+{
+    json_t *wire = NULL;
+    const char *support = json_string_value(json_object_get(claim, "support"));
+    if (!json_object_get(claim, "support")) {
+        if (err && err->code == CATALOG_OK) {
+            (void)snprintf(err->param, sizeof err->param, "support");
+        }
+        return catalog_fail(err, CATALOG_BAD_SOURCE,
+                            "%.64s '%.60s' %.40s: 'support' is missing, and no claim is there to "
+                            "take it from: give --support, and limits where there are any",
+                            o->provider, o->models, o->param);
+    }
+    if (!json_object_get(claim, "confidence") &&
+        !put(claim, "confidence", json_string("medium"), err)) {
+        return false;
+    }
+    if (!support || strcmp(support, "yes") != 0 || json_object_get(claim, "wire")) {
+        return true;
+    }
+    if (!usual_wire(c, o->provider, o->param, endpoint, &wire, err)) {
+        return false;
+    }
+    return !wire || put(claim, "wire", wire, err);
+}
+
+/* A slip here would make an override that nothing ever asks. */
+static bool check_endpoint(const struct change *c, const struct version_override *o,
+                           const json_t *provider, struct catalog_error *err)
+{
+    static const char *const own[] = {"chat_endpoint", "text_endpoint"};
+    const char *other =
+        json_string_value(json_object_get(json_object_get(provider, "also"), "chat_endpoint"));
+    char text[NEAREST_TEXT_MAX];
+    struct nearest n;
+    if (!o->endpoint) {
+        return true;
+    }
+    nearest_init(&n, o->endpoint);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        const char *name = json_string_value(json_object_get(provider, own[i]));
+        nearest_offer(&n, name ? name : "");
+    }
+    nearest_offer(&n, other ? other : "");
+    for (size_t i = 0; i < c->now.n_claims; i++) {
+        const struct member *m = &c->now.claims[i];
+        if (strcmp(m->provider, o->provider) == 0) {
+            nearest_offer(&n, m->endpoint);
+        }
+    }
+    return n.is_known || catalog_fail(err, CATALOG_NOT_FOUND, "provider '%.64s' has %s",
+                                      o->provider, nearest_text(&n, "endpoint", text));
+}
+
+static bool check_words(const struct version_override *o, struct catalog_error *err)
+{
+    const char *const words[] = {o->provider, o->models, o->param, o->endpoint};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (words[i] && !is_plain(words[i])) {
+            return catalog_fail(err, CATALOG_BAD_SOURCE,
+                                "provider, models, parameter and endpoint take text in UTF-8");
+        }
     }
     return true;
 }
@@ -350,7 +530,9 @@ static json_t *override_claim(struct change *c, const struct version_override *o
     if (!ok) {
         (void)catalog_fail(err, CATALOG_NOMEM, "out of memory");
     }
+    bool is_new = claim && json_object_size(claim) == 0;
     ok = claim && lay_over(claim, o->fields, err) &&
+         (!is_new || fill_new(c, o, endpoint, claim, err)) &&
          put(claim, "models", json_string(o->models), err) &&
          put(claim, "param", json_string(o->param), err) &&
          (!endpoint || put(claim, "endpoint", text_or_none(endpoint), err));
@@ -398,17 +580,18 @@ bool catalog_set(const char *path, const struct version_override *o,
                  const struct version_stamp *stamp, struct catalog_version *out,
                  struct catalog_error *err)
 {
-    struct change c;
+    struct change c = {.db = NULL};
     struct member m;
     json_t *provider = NULL, *claim = NULL;
-    bool ok = change_begin(&c, path, stamp, err);
+    bool ok = check_words(o, err) && change_begin(&c, path, stamp, err);
     if (ok) {
         provider = provider_json(&c, o->provider, err);
-        claim = provider ? override_claim(&c, o, provider, stamp->created, err) : NULL;
+        ok = provider && check_endpoint(&c, o, provider, err);
+        claim = ok ? override_claim(&c, o, provider, stamp->created, err) : NULL;
         ok = claim && put(claim, "provider", json_string(o->provider), err) &&
              change_member(&c, claim, &m, err) &&
              change_place(&c, &m, o->like, stamp->created, err) &&
-             change_store(&c, stamp, out, err);
+             store_checked(&c, m.id, stamp, out, err);
     }
     json_decref(provider);
     json_decref(claim);
@@ -488,9 +671,9 @@ static bool unset(struct change *c, const struct version_override *o,
     bool ok = unset_content(c, o, &then, err) && content_hash(&then, hash, err);
     settle_meant(&c->open, o);
     if (ok && strcmp(hash, c->newest.hash) == 0 && (int64_t)c->open.n == c->newest.n_conflicts) {
-        ok = catalog_fail(err, CATALOG_NOT_FOUND, "nothing was set of %.64s%s%.60s%s%.40s",
+        ok = catalog_fail(err, CATALOG_NOT_FOUND, "nothing was set of %.64s%s%.60s%s%s%.40s",
                           o->provider, o->models ? " '" : "", o->models ? o->models : "",
-                          o->models ? "' " : " ", o->param ? o->param : "");
+                          o->models ? "'" : "", o->param ? " " : "", o->param ? o->param : "");
     }
     if (ok) {
         c->now = then;

@@ -1,6 +1,7 @@
 /* versions_content.c - see versions_content.h. */
 #include "versions_content.h"
 #include "claim_row.h"
+#include "hash_list.h"
 #include "source.h"
 
 #include <stdlib.h>
@@ -341,34 +342,32 @@ bool content_read(struct content *c, struct db *db, int64_t id, struct member *o
 
 /* ---- hash */
 
-static int compare_hashes(const void *a, const void *b)
+static bool add_hash(struct hash_list *l, const unsigned char *hash, struct catalog_error *err)
 {
-    return memcmp(a, b, SHA256_LEN);
+    unsigned char *out = hash_list_add(l);
+    if (!out) {
+        return no_memory(err);
+    }
+    memcpy(out, hash, SHA256_LEN);
+    return true;
 }
 
 bool content_hash(const struct content *c, char hex[SHA256_HEX_LEN], struct catalog_error *err)
 {
-    size_t n = c->n_providers + c->n_claims;
-    unsigned char(*all)[SHA256_LEN] = calloc(n + 1, sizeof *all);
-    unsigned char digest[SHA256_LEN];
-    struct catalog_sha256 h;
-    if (!all) {
-        return no_memory(err);
+    struct hash_list providers = {0}, claims = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->n_providers; i++) {
+        ok = add_hash(&providers, c->providers[i].hash, err);
     }
-    for (size_t i = 0; i < c->n_providers; i++) {
-        memcpy(all[i], c->providers[i].hash, SHA256_LEN);
+    for (size_t i = 0; ok && i < c->n_claims; i++) {
+        ok = add_hash(&claims, c->claims[i].hash, err);
     }
-    for (size_t i = 0; i < c->n_claims; i++) {
-        memcpy(all[c->n_providers + i], c->claims[i].hash, SHA256_LEN);
+    if (ok) {
+        hash_list_sum(&providers, &claims, hex);
     }
-    qsort(all, c->n_providers, sizeof *all, compare_hashes);
-    qsort(all + c->n_providers, c->n_claims, sizeof *all, compare_hashes);
-    catalog_sha256_init(&h);
-    catalog_sha256_add(&h, all, n * sizeof *all);
-    catalog_sha256_end(&h, digest);
-    catalog_sha256_hex(digest, hex);
-    free(all);
-    return true;
+    hash_list_release(&providers);
+    hash_list_release(&claims);
+    return ok;
 }
 
 /* ---- keys */

@@ -51,7 +51,7 @@ CATALOG_WARN_UNUSED bool content_read(struct content *c, struct db *db, int64_t 
 json_t *content_claim_json(struct db *db, int64_t id, struct catalog_error *err);
 json_t *content_provider_json(struct db *db, int64_t id, struct catalog_error *err);
 
-/* Hashes of providers, then of claims, each in order. The same in db_content_hash(). */
+/* What the header row of a version with this content has as its hash. */
 CATALOG_WARN_UNUSED bool content_hash(const struct content *c, char hex[SHA256_HEX_LEN],
                                       struct catalog_error *err);
 

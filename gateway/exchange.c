@@ -11,6 +11,7 @@
 
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "credentials.h"
 #include "exchange_evidence.h"
 #include "exchange_record.h"
 #include "local-engine/link.h"
@@ -134,29 +135,19 @@ static enum next step_plan(struct exchange *x)
     return prepare_plan(&x->prep, &x->env, &x->fail) ? NEXT : jump(x, STEP_FINGERPRINT);
 }
 
-static bool find_key(struct exchange *x, char *key, size_t cap)
-{
-    const char *name = x->prep.target.key_name;
-    key[0] = '\0';
-    if (!name || config_key(name, key, cap)) {
-        return true;
-    }
-    return failure_set(
-        &x->fail, 502, "upstream_auth", NULL,
-        "no key for provider '%.64s': set the environment variable %.64s and start again",
-        x->prep.target.provider_name, name);
-}
-
 static enum next step_encode(struct exchange *x)
 {
-    char key[4097];
+    struct credentials c;
+    const struct target *t = &x->prep.target;
     buf_release(&x->body);
     buf_init(&x->body, LIMIT_BODY_BYTES * 2); /* escapes may grow a body */
     memset(&x->headers, 0, sizeof x->headers);
-    bool ok =
-        find_key(x, key, sizeof key) && prepare_encode(&x->prep, x->at_prompt, key[0] ? key : NULL,
-                                                       &x->body, &x->headers, &x->fail);
-    explicit_bzero(key, sizeof key);
+    bool ok = credentials_find(x->env.conf, t, &c, &x->fail) &&
+              prepare_encode(&x->prep, x->at_prompt, c.key[0] ? c.key : NULL, &x->body, &x->headers,
+                             &x->fail) &&
+              credentials_sign(&c, t, buf_slice(&x->body), gateway_now_us() / 1000000, &x->headers,
+                               &x->fail);
+    credentials_wipe(&c);
     return ok ? NEXT : jump(x, STEP_FINGERPRINT);
 }
 

@@ -202,6 +202,54 @@ enum param exchange_evidence_param(const struct exchange *x, const char *name)
     return PARAM_COUNT;
 }
 
+/* `name` stands in `text` as a word of its own. */
+static bool has_word(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
+        bool begins = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the refusal is of `p` beside something else that was asked ("not supported when
+ * reasoning_effort is set"): then others, who do not ask for that, may well send it. */
+static bool is_of_combination(const struct exchange *x, enum param p, const char *message)
+{
+    static const char *const words[] = {"when",     "while",    "if",       "unless",
+                                        "together", "combined", "both",     "combination",
+                                        "enabled",  "conflict", "conflicts"};
+    const struct plan *plan = &x->prep.plan;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (has_word(message, words[i])) {
+            return true;
+        }
+    }
+    for (unsigned i = 0; i < PARAM_COUNT; i++) {
+        if ((enum param)i != p && sampling_has(&plan->send, (enum param)i) &&
+            (has_word(message, sampling_table[i].name) ||
+             (plan->wire[i] && has_word(message, plan->wire[i])))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether several configured providers are planned by the same claims: one of them could then
+ * speak for another. */
+static bool shares_claims(const struct exchange *x)
+{
+    const struct config *conf = x->env.conf;
+    unsigned n = 0;
+    for (unsigned i = 0; i < conf->n_providers; i++) {
+        n += strcmp(conf->providers[i].catalog, x->prep.target.provider->id) == 0;
+    }
+    return n > 1;
+}
+
 void exchange_evidence_refused(struct exchange *x, enum param p)
 {
     struct evidence e;
@@ -218,7 +266,8 @@ void exchange_evidence_refused(struct exchange *x, enum param p)
         (void)snprintf(e.excerpt, sizeof e.excerpt, "%s",
                        exchange_evidence_is_content(x->fail.code, body) ? "" : x->fail.code);
     }
-    bool is_whole = refusal_is_of_parameter(x->fail.code, x->fail.message);
+    bool is_whole = refusal_is_of_parameter(x->fail.code, x->fail.message) &&
+                    !is_of_combination(x, p, x->fail.message) && !shares_claims(x);
     x->notes->note[x->notes->n++] = (struct exchange_note){e, is_whole};
 }
 

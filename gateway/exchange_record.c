@@ -181,6 +181,7 @@ void exchange_record_seal(struct exchange *x)
     x->reply.include_usage = x->prep.request.include_usage;
     const struct sampling *asked = &x->prep.request.asked;
     x->reply.echo = sampling_has(asked, PARAM_ECHO) && asked->v[PARAM_ECHO].b;
+    x->reply.hides_logprobs = !sampling_has(asked, PARAM_LOGPROBS) || !asked->v[PARAM_LOGPROBS].b;
 }
 
 static enum outcome outcome_of(const struct exchange *x)

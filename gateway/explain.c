@@ -3,15 +3,18 @@
 #include "explain.h"
 
 #include "base/jsonio.h"
+#include "credentials.h"
 #include <string.h>
 
 #define EXPLAIN_TARGETS_MAX 64
 
-static json_t *headers_json(const struct headers *h)
+/* Whether a request will be signed or carry a key is known when it is sent: nothing is looked up
+ * here. */
+static json_t *headers_json(const struct headers *h, bool is_signed)
 {
     json_t *o = json_object();
     for (size_t i = 0; o && i < h->n; i++) {
-        const char *value = h->h[i].value;
+        const char *value = is_signed && h->h[i].is_secret ? "***" : h->h[i].value;
         (void)json_object_set_new(o, h->h[i].name, json_string(value));
     }
     return o;
@@ -22,9 +25,10 @@ static json_t *request_json(const struct prepared *p, const struct buf *body,
 {
     json_t *parsed = json_loadb(body->p ? body->p : "", body->len, JSON_DECODE_ANY, NULL);
     bool is_local = p->target.provider->is_local;
+    bool is_signed = p->target.provider->auth == CATALOG_AUTH_SIGV4;
     return json_pack("{s:s,s:s,s:o,s:o}", "method", is_local ? "FRAME" : "POST", "url",
-                     is_local ? "isotherm-engine" : p->target.url, "headers", headers_json(h),
-                     "body", parsed ? parsed : json_null());
+                     is_local ? "isotherm-engine" : p->target.url, "headers",
+                     headers_json(h, is_signed), "body", parsed ? parsed : json_null());
 }
 
 static json_t *error_json(const char *target, const struct failure *f)
@@ -42,7 +46,8 @@ static json_t *explain_one(struct prepared *p, const struct prepare_env *env, co
     json_t *out;
     buf_init(&body, LIMIT_BODY_BYTES * 2);
     if (prepare_resolve(p, env, target, &f) && prepare_plan(p, env, &f) &&
-        prepare_encode(p, 0, p->target.key_name ? "***" : NULL, &body, &h, &f)) {
+        prepare_encode(p, 0, credentials_are_sent(env->conf, &p->target) ? "***" : NULL, &body, &h,
+                       &f)) {
         out = json_pack("{s:s,s:s,s:s,s:I,s:o,s:o,s:o}", "target", target, "backend",
                         p->target.provider_name, "model", p->target.name, "catalog_version",
                         (json_int_t)snapshot_version(env->snap), "fallback",

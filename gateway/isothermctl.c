@@ -22,7 +22,7 @@ static const struct verb {
 } verbs[] = {
     {"explain", ctl_explain, "what would be sent for a request, and why; calls nobody"},
     {"generate", ctl_generate, "offline generation straight on the engine"},
-    {"catalog", ctl_catalog, "build the catalog, list its versions, show its claims"},
+    {"catalog", ctl_catalog, "what providers accept: show, compare, correct, check, probe"},
     {"fingerprints", ctl_fingerprints, "list and show the records of answers"},
     {"sample", ctl_sample, "the sampler alone: JSON lines in, JSON lines out"},
     {"logits", ctl_logits, "raw logits of a model for given token ids"},

@@ -163,6 +163,7 @@ static bool name_max_tokens(struct prepared *p)
     const char *wire = plan->wire[PARAM_MAX_TOKENS], *dot = strrchr(wire, '.');
     const char *leaf = dot ? dot + 1 : wire;
     bool is_local = p->target.provider->is_local;
+    const struct claim *said = rules_claim(&p->rules, PARAM_MAX_TOKENS, &plan->send);
     size_t kept = 0;
     for (size_t i = 0; i < plan->n_adj; i++) {
         bool is_rename =
@@ -179,7 +180,8 @@ static bool name_max_tokens(struct prepared *p)
                                                .action = ACTION_RENAMED,
                                                .asked = v,
                                                .sent = plan->send.v[PARAM_MAX_TOKENS],
-                                               .reason = REASON_WIRE_NAME})) {
+                                               .reason = REASON_WIRE_NAME,
+                                               .claim = said ? said->id : 0})) {
         return false;
     }
     const json_t *older = json_object_get(r->body, "max_tokens"),

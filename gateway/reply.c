@@ -70,7 +70,7 @@ static json_t *legacy_logprobs(const json_t *items, uint64_t *offset)
 /* `items`: OpenAI chat items or NULL. */
 static json_t *logprobs_json(struct reply *r, unsigned choice, json_t *items)
 {
-    if (!items) {
+    if (!items || r->hides_logprobs) {
         return json_null();
     }
     if (!r->is_chat) {

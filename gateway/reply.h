@@ -13,6 +13,7 @@
 /* What every chunk and body repeats. Borrowed strings. */
 struct reply {
     bool is_chat, include_usage, echo;
+    bool hides_logprobs; /* nobody asked for them: some backends send them all the same */
     char id[48]; /* chatcmpl-... or cmpl-... */
     int64_t created_s;
     const char *model; /* as served */

@@ -1,10 +1,11 @@
 /* api_catalog.c - GET /v1/catalog, /v1/catalog/versions, /v1/catalog/diff, /v1/catalog/history:
  * what the catalog says, said or once held.
  *
- * The version in use is in memory. Others are read from the database that is in use, on the loop:
- * a handle of its own without a check of the whole file, a few milliseconds, and never a wait,
- * since readers do not wait for writers. What is given back has a limit; "total" says how much
- * there is.
+ * All of it runs on a loop that other requests share, so each answer is short: what is given back
+ * has a limit ("total" says how much there is), the version in use is in memory, another one is
+ * loaded by the keeper while the request waits, its verdicts those of when it was loaded. Lists of
+ * versions, differences and histories are a few rows of the database in use: read with a handle of
+ * its own without a check of the whole file, never a wait, since readers do not wait for writers.
  */
 #include "catalog/claim_json.h"
 #include "catalog/nearest.h"
@@ -16,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUERY_VALUE_MAX 256  /* bytes; the longest name that means anything is a model's */
-#define LIST_DEFAULT    1000 /* entries; all claims of a version are some 5,000, 3 MB of JSON */
-#define LIST_MAX        10000
+#define QUERY_VALUE_MAX 256 /* bytes; the longest name that means anything is a model's */
+#define LIST_DEFAULT    100 /* entries; a claim is some 900 bytes and 20 us */
+#define LIST_MAX        1000
 
 /* ---- the query */
 
@@ -180,30 +181,32 @@ static struct catalog *open_database(struct gateway *g, struct failure *f)
     return db;
 }
 
+static bool version_not_found(struct failure *f, enum key key, int64_t number)
+{
+    return failure_set(f, 404, "catalog_version_not_found", key_names[key],
+                       "the catalog has no version %lld: see GET /v1/catalog/versions",
+                       (long long)number);
+}
+
 /* The version that `key` names (0: the newest), or 404. */
 static bool find_version(struct catalog *db, const struct query *q, enum key key,
                          struct catalog_version *out, struct failure *f)
 {
     struct catalog_error e = {.code = CATALOG_OK};
-    long long number = q->number[key];
-    if (catalog_get_version(db, number, out, &e)) {
+    if (catalog_get_version(db, q->number[key], out, &e)) {
         return true;
     }
-    return e.code == CATALOG_NOT_FOUND
-               ? failure_set(f, 404, "catalog_version_not_found", key_names[key],
-                             "the catalog has no version %lld: see GET /v1/catalog/versions",
-                             number)
-               : failure_from_catalog(f, &e);
+    return e.code == CATALOG_NOT_FOUND ? version_not_found(f, key, q->number[key])
+                                       : failure_from_catalog(f, &e);
 }
 
 /* The version that was the newest at `as_of`, or 404. */
-static bool find_version_at(struct catalog *db, const struct query *q, struct catalog_version *out,
+static bool find_version_at(struct catalog *db, const struct query *q, int64_t *out,
                             struct failure *f)
 {
     struct catalog_error e = {.code = CATALOG_OK};
-    struct query at = {.number = {0}};
-    if (catalog_version_at(db, q->text[KEY_AS_OF], &at.number[KEY_VERSION], &e)) {
-        return find_version(db, &at, KEY_VERSION, out, f);
+    if (catalog_version_at(db, q->text[KEY_AS_OF], out, &e)) {
+        return true;
     }
     return e.code == CATALOG_NOT_FOUND
                ? failure_set(f, 404, "catalog_version_not_found", key_names[KEY_AS_OF],
@@ -224,7 +227,7 @@ static bool take_claim(const struct claim *c, void *ud)
     return !page_wants(p) || page_add(p, claim_json(c));
 }
 
-/* Whether the version in use knows the names; as catalog_check_names() does for the others. */
+/* Whether the version knows the provider; a parameter without a claim is an empty list. */
 static bool check_names(const struct snapshot *s, const struct query *q, struct failure *f)
 {
     const char *provider = q->text[KEY_PROVIDER];
@@ -240,35 +243,80 @@ static bool check_names(const struct snapshot *s, const struct query *q, struct 
     return failure_set(f, 404, "not_found", "provider", "%s", nearest_text(&n, "provider", text));
 }
 
-static bool read_snapshot(const struct snapshot *s, struct page *p, struct catalog_version *v,
-                          struct failure *f)
+static json_t *show_body(const struct catalog_version *v, const struct page *p)
 {
-    const struct query *q = p->q;
-    if (!check_names(s, q, f)) {
-        return false;
+    return json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:O}", "version", (json_int_t)v->number,
+                     "hash", v->hash, "created", v->created, "total", (json_int_t)p->total, "limit",
+                     (json_int_t)p->q->number[KEY_LIMIT], "offset",
+                     (json_int_t)p->q->number[KEY_OFFSET], "claims", p->list);
+}
+
+/* Answers out of a snapshot, which is let go. */
+static void show(struct conn *c, struct snapshot *s, const struct query *q)
+{
+    struct failure f = {.status = 0};
+    struct page p = {.list = NULL};
+    json_t *body = NULL;
+    if (check_names(s, q, &f) && page_init(&p, q, &f)) {
+        snapshot_each(s, q->text[KEY_PROVIDER], q->text[KEY_MODEL], q->text[KEY_PARAM], take_claim,
+                      &p);
+        body = p.has_memory ? show_body(snapshot_header(s), &p) : NULL;
+        if (!body) {
+            (void)failure_set(&f, 503, "out_of_memory", NULL, "out of memory");
+        }
     }
-    *v = *snapshot_header(s);
-    snapshot_each(s, q->text[KEY_PROVIDER], q->text[KEY_MODEL], q->text[KEY_PARAM], take_claim, p);
+    json_decref(p.list);
+    snapshot_release(s);
+    reply(c, body, &f);
+}
+
+/* A request that waits for another version; its query is borrowed from the connection. */
+struct waiting {
+    struct conn *c;
+    struct query q;
+    int64_t version;
+};
+
+static void on_version(struct snapshot *s, const struct failure *f, void *ud)
+{
+    struct waiting *w = ud;
+    if (s) {
+        show(w->c, s, &w->q);
+    } else {
+        struct failure own = *f;
+        if (f->status == 404) {
+            own = (struct failure){.status = 0};
+            (void)version_not_found(&own, KEY_VERSION, w->version);
+        }
+        routes_reply_failure(w->c, &own);
+    }
+    free(w);
+}
+
+static bool ask_keeper(struct gateway *g, struct conn *c, const struct query *q, int64_t version,
+                       struct failure *f)
+{
+    struct waiting *w = malloc(sizeof *w);
+    if (w) {
+        *w = (struct waiting){c, *q, version};
+    }
+    if (!w || !keeper_version(g->keeper, version, conn_loop(c), on_version, w)) {
+        free(w);
+        return failure_set(f, 503, "out_of_memory", NULL, "out of memory");
+    }
     return true;
 }
 
-static bool read_database(struct gateway *g, struct page *p, struct catalog_version *v,
-                          struct failure *f)
+/* 0: the one in use. */
+static bool choose_version(struct gateway *g, const struct query *q, int64_t *out,
+                           struct failure *f)
 {
-    const struct query *q = p->q;
-    struct catalog_error e = {.code = CATALOG_OK};
+    *out = q->number[KEY_VERSION];
+    if (!q->text[KEY_AS_OF]) {
+        return true;
+    }
     struct catalog *db = open_database(g, f);
-    if (!db) {
-        return false;
-    }
-    bool ok =
-        q->text[KEY_AS_OF] ? find_version_at(db, q, v, f) : find_version(db, q, KEY_VERSION, v, f);
-    if (ok) {
-        ok = catalog_check_names(db, v->number, q->text[KEY_PROVIDER], NULL, &e) &&
-             catalog_claims(db, v->number, q->text[KEY_PROVIDER], q->text[KEY_MODEL],
-                            q->text[KEY_PARAM], take_claim, p, &e);
-        ok = ok || failure_from_catalog(f, &e);
-    }
+    bool ok = db && find_version_at(db, q, out, f);
     catalog_close(db);
     return ok;
 }
@@ -276,34 +324,21 @@ static bool read_database(struct gateway *g, struct page *p, struct catalog_vers
 void api_catalog_show(struct gateway *g, struct conn *c)
 {
     struct failure f = {.status = 0};
-    struct catalog_version v = {.number = 0};
     struct query q;
-    struct page p = {.list = NULL};
-    struct snapshot *s = NULL;
+    int64_t version = 0;
     unsigned takes = TAKES(KEY_PROVIDER) | TAKES(KEY_MODEL) | TAKES(KEY_PARAM) |
                      TAKES(KEY_VERSION) | TAKES(KEY_AS_OF) | TAKES(KEY_ON) | TAKES(KEY_LIMIT) |
                      TAKES(KEY_OFFSET);
-    bool ok = parse_query(c, takes, &q, &f) && page_init(&p, &q, &f) &&
-              (s = gateway_snapshot(g, 0, &f)) != NULL;
-    if (ok) {
-        bool is_in_use = !q.text[KEY_AS_OF] &&
-                         (!q.text[KEY_VERSION] || q.number[KEY_VERSION] == snapshot_version(s));
-        ok = is_in_use ? read_snapshot(s, &p, &v, &f) : read_database(g, &p, &v, &f);
+    if (!parse_query(c, takes, &q, &f) || !choose_version(g, &q, &version, &f)) {
+        routes_reply_failure(c, &f);
+        return;
     }
-    snapshot_release(s);
-    if (ok && !p.has_memory) {
-        ok = failure_set(&f, 503, "out_of_memory", NULL, "out of memory");
+    struct snapshot *s = gateway_snapshot(g, version, version ? NULL : &f);
+    if (s) {
+        show(c, s, &q);
+    } else if (!version || !ask_keeper(g, c, &q, version, &f)) {
+        routes_reply_failure(c, &f);
     }
-    if (!ok) {
-        json_decref(p.list);
-    }
-    reply(c,
-          ok ? json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:o}", "version", (json_int_t)v.number,
-                         "hash", v.hash, "created", v.created, "total", (json_int_t)p.total,
-                         "limit", (json_int_t)q.number[KEY_LIMIT], "offset",
-                         (json_int_t)q.number[KEY_OFFSET], "claims", p.list)
-             : NULL,
-          &f);
 }
 
 /* ---- GET /v1/catalog/versions */

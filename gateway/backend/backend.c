@@ -5,6 +5,7 @@
 #include "backend.h"
 
 #include "gateway/base/jsonio.h"
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,26 @@
 
 const struct backend *backend_find(const char *dialect)
 {
-    static const struct backend *const all[] = {&backend_openai, &backend_anthropic,
-                                                &backend_engine};
+    static const struct backend *const all[] = {
+        &backend_openai,   &backend_responses, &backend_anthropic, &backend_engine,
+        &backend_converse, &backend_tgi,       &backend_google,    &backend_palm,
+        &backend_cohere,   &backend_ollama,    &backend_dashscope};
     for (size_t i = 0; dialect && i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i]->name, dialect) == 0) {
             return all[i];
         }
     }
     return NULL;
+}
+
+struct decoder *backend_decoder(const struct backend *b, const struct provider *p,
+                                enum wire_form form, bool is_chat)
+{
+    struct decoder *d = b->decoder_new(form, is_chat);
+    if (d && b->decoder_set) {
+        b->decoder_set(d, &p->quirks);
+    }
+    return d;
 }
 
 /* ---- headers */
@@ -144,11 +157,16 @@ static bool stop_list(const struct call *c, const json_t *all, json_t **out)
     return true;
 }
 
+static const struct backend *dialect_of(const struct call *c)
+{
+    return c->backend ? c->backend : backend_find(c->provider->dialect);
+}
+
 /* What `p` looks like on the wire. *value is yours; NULL: nothing of its own is written. */
 static bool wire_form(const struct call *c, enum param p, json_t **value, const char **path,
                       struct failure *f)
 {
-    const struct backend *b = backend_find(c->provider->dialect);
+    const struct backend *b = dialect_of(c);
     *path = c->plan->wire[p];
     *value = NULL;
     bool ok = true;
@@ -278,10 +296,17 @@ static bool is_intruder(const struct call *c, enum param p, const json_t *body,
     return false;
 }
 
+#define OWN_PATHS_MAX 4
+
 static bool check_body(const struct call *c, const json_t *body, const char **bad)
 {
-    const char *written[PARAM_COUNT + PLAN_EXTRA_MAX];
+    const struct backend *b = dialect_of(c);
+    const char *written[PARAM_COUNT + PLAN_EXTRA_MAX + OWN_PATHS_MAX];
     size_t n_written = 0;
+    for (size_t i = 0; b && b->own_paths && b->own_paths[i]; i++) {
+        assert(i < OWN_PATHS_MAX);
+        written[n_written++] = b->own_paths[i];
+    }
     for (size_t i = 0; i < c->plan->n_extra; i++) {
         const struct plan_extra *x = &c->plan->extra[i];
         const json_t *got = jsonio_get_path(body, x->wire);
@@ -352,12 +377,38 @@ enum finish backend_finish(const char *word, bool *is_error)
         {"tool_calls", FINISH_TOOL_CALLS},
         {"tool_use", FINISH_TOOL_CALLS},
         {"TOOL_CALLS", FINISH_TOOL_CALLS},
+        {"TOOL_CALL", FINISH_TOOL_CALLS},
         {"function_call", FINISH_TOOL_CALLS},
         {"content_filter", FINISH_CONTENT_FILTER},
         {"refusal", FINISH_CONTENT_FILTER},
         {"sensitive", FINISH_CONTENT_FILTER},
+        {"content_filtered", FINISH_CONTENT_FILTER},
+        {"guardrail_intervened", FINISH_CONTENT_FILTER},
+        {"SAFETY", FINISH_CONTENT_FILTER},
+        {"RECITATION", FINISH_CONTENT_FILTER},
+        {"LANGUAGE", FINISH_CONTENT_FILTER},
+        {"BLOCKLIST", FINISH_CONTENT_FILTER},
+        {"PROHIBITED_CONTENT", FINISH_CONTENT_FILTER},
+        {"SPII", FINISH_CONTENT_FILTER},
+        {"MODEL_ARMOR", FINISH_CONTENT_FILTER},
+        {"IMAGE_SAFETY", FINISH_CONTENT_FILTER},
+        {"IMAGE_PROHIBITED_CONTENT", FINISH_CONTENT_FILTER},
+        {"IMAGE_RECITATION", FINISH_CONTENT_FILTER},
+        {"IMAGE_OTHER", FINISH_CONTENT_FILTER},
+        {"NO_IMAGE", FINISH_CONTENT_FILTER},
+        {"CONTINUATION", FINISH_LENGTH}, /* there would be more, for another call */
+        {"MALFORMED_FUNCTION_CALL", BROKEN},
+        {"UNEXPECTED_TOOL_CALL", BROKEN},
+        {"TOO_MANY_TOOL_CALLS", BROKEN},
+        {"MISSING_THOUGHT_SIGNATURE", BROKEN},
+        {"MALFORMED_RESPONSE", BROKEN},
+        {"OTHER", BROKEN},
         {"error", BROKEN},
+        {"ERROR", BROKEN},
+        {"TIMEOUT", BROKEN},
         {"network_error", BROKEN},
+        {"malformed_tool_use", BROKEN},
+        {"malformed_model_output", BROKEN},
         {"insufficient_system_resource", BROKEN},
     };
     int found = FINISH_STOP; /* stop, eos, end_turn, stop_sequence ... and words that nobody has

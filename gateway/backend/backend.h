@@ -31,8 +31,10 @@ struct headers {
 bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret);
 
 /* What is to be said, to whom. Borrowed. */
+struct backend;
 struct call {
     const struct provider *provider; /* dialect, fixed headers */
+    const struct backend *backend;   /* the route's dialect; NULL: the provider's first one */
     const struct rules *rules;       /* behaviours: system_role, prefill ... */
     const char *model;               /* the provider's own model id */
     const json_t *messages, *prompt; /* one of them is NULL: chat or raw completion */
@@ -53,6 +55,9 @@ struct backend {
      * pieces and delivered by decode_end(). The engine's frames have a form of their own: it is not
      * looked at. */
     struct decoder *(*decoder_new)(enum wire_form form, bool is_chat);
+    /* What is different about this provider's answers, before the first piece. A NULL function:
+     * nothing can be. */
+    void (*decoder_set)(struct decoder *d, const struct provider_quirks *q);
     void (*decoder_free)(struct decoder *d); /* NULL allowed */
     bool (*decode)(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                    struct failure *f);
@@ -69,8 +74,14 @@ struct backend {
      * nothing differs. */
     bool (*shape)(const struct call *c, enum param p, json_t **value, const char **path,
                   struct failure *f);
+    /* Wire paths of parameters that the dialect writes for ends of its own, whether they are in
+     * `send` or not; ends with NULL. NULL: none. */
+    const char *const *own_paths;
 };
-extern const struct backend backend_openai, backend_anthropic, backend_engine;
+extern const struct backend backend_openai, backend_responses, backend_anthropic, backend_engine;
+extern const struct backend backend_converse, backend_tgi;
+extern const struct backend backend_google, backend_palm;
+extern const struct backend backend_cohere, backend_ollama, backend_dashscope;
 const struct backend *backend_find(const char *dialect); /* NULL: unknown */
 
 /* Writes every parameter of `send` at its wire path into `body`, and the plan's extras; `stop` is
@@ -87,6 +98,10 @@ bool backend_check_sent(const struct call *c, struct slice body, const char **ba
  * 503/529 -> 503 ... message trimmed to 1 KiB, no markup. */
 void backend_refusal_status(int status, const char *message, const char *code, const char *param,
                             const char *retry_after, struct failure *f);
+
+/* A decoder for an answer of this provider: decoder_new() and decoder_set(). NULL: memory. */
+struct decoder *backend_decoder(const struct backend *b, const struct provider *p,
+                                enum wire_form form, bool is_chat);
 
 /* ---- for the dialects themselves */
 

@@ -117,6 +117,29 @@ static json_t *legacy_items(const json_t *lp, const json_t *tokens)
     return out;
 }
 
+/* {chosenCandidates:[{token, logProbability}], topCandidates:[{candidates:[..]}]}: two lists side
+ * by side, without bytes. */
+static json_t *candidate_items(const json_t *lp, const json_t *chosen)
+{
+    const json_t *tops = json_object_get(lp, "topCandidates");
+    json_t *out = json_array();
+    for (size_t i = 0; i < json_array_size(chosen); i++) {
+        const json_t *t = json_array_get(chosen, i),
+                     *list = json_object_get(json_array_get(tops, i), "candidates");
+        json_t *top = json_array();
+        for (size_t k = 0; k < json_array_size(list) && k < TOP_MAX; k++) {
+            const json_t *o = json_array_get(list, k);
+            json_t *logprob = bounded(json_object_get(o, "logProbability"));
+            (void)json_array_append_new(
+                top, make_item(json_object_get(o, "token"), logprob, NULL, NULL));
+        }
+        (void)json_array_append_new(out, make_item(json_object_get(t, "token"),
+                                                   bounded(json_object_get(t, "logProbability")),
+                                                   NULL, top));
+    }
+    return out;
+}
+
 static json_t *none_if_empty(json_t *items)
 {
     if (json_array_size(items) == 0) {
@@ -138,7 +161,38 @@ json_t *logprobs_items(const json_t *lp, const char *text)
     if (json_is_array(content)) {
         return none_if_empty(chat_items(content, "top_logprobs"));
     }
+    const json_t *chosen = json_object_get(lp, "chosenCandidates");
+    if (json_is_array(chosen)) {
+        return none_if_empty(candidate_items(lp, chosen));
+    }
     return json_is_array(tokens) ? none_if_empty(legacy_items(lp, tokens)) : NULL;
+}
+
+static json_t *group_item(const json_t *group)
+{
+    const json_t *parts = json_object_get(group, "logprobs");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *v = json_array_get(parts, i);
+        sum += json_is_number(v) ? json_number_value(v) : LOGPROBS_FLOOR;
+    }
+    json_t *total = json_real(isfinite(sum) ? sum : LOGPROBS_FLOOR);
+    json_t *item = make_item(json_object_get(group, "text"), bounded(total), NULL, json_array());
+    json_decref(total);
+    return item;
+}
+
+json_t *logprobs_groups(const json_t *groups)
+{
+    json_t *out = json_array();
+    bool is_one = json_is_object(groups);
+    for (size_t i = 0; i < (is_one ? 1 : json_array_size(groups)); i++) {
+        const json_t *group = is_one ? groups : json_array_get(groups, i);
+        if (json_array_size(json_object_get(group, "logprobs")) > 0) {
+            (void)json_array_append_new(out, group_item(group));
+        }
+    }
+    return none_if_empty(out);
 }
 
 json_t *logprobs_engine_items(const json_t *tokens)

@@ -1,14 +1,15 @@
 /* openai.c - the OpenAI dialect whole: chat and raw completions, streams, errors; spoken by a dozen
  * providers, each a little differently.
  *
- * Encoding builds every object from a list of allowed keys: five of these providers answer 400 to a
- * key they do not know. Decoding is lenient in the shapes (see the take_ functions) and strict in
- * one thing: a choice without a finish reason has not ended.
+ * Encoding the conversation is wire_chat.c. Decoding is lenient in the shapes (see the take_
+ * functions) and strict in one thing: a choice without a finish reason has not ended.
  */
 #include "backend.h"
 #include "logprobs.h"
+#include "wire_chat.h"
 #include "refusal.h"
 #include "pieces.h"
+#include "think.h"
 
 #include "gateway/base/jsonio.h"
 #include "gateway/base/limits.h"
@@ -17,191 +18,11 @@
 
 /* ---- encode */
 
-/* What was changed in the conversation, noted once at the end: the first value is shown. */
-struct changes {
-    const json_t *developer, *system, *name;
-    const char *unknown_key, *extension_key;
-};
-
-static bool is_role(const json_t *message, const char *role)
-{
-    const char *s = json_string_value(json_object_get(message, "role"));
-    return s && strcmp(s, role) == 0;
-}
-
-/* The role as this provider knows it. */
-static const char *wire_role(const struct call *c, const json_t *message, struct changes *ch)
-{
-    const json_t *role = json_object_get(message, "role");
-    bool is_developer = is_role(message, "developer"), is_system = is_role(message, "system");
-    if (is_developer && !backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE)) {
-        ch->developer = ch->developer ? ch->developer : role;
-        return backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system";
-    }
-    if (is_system && backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE)) {
-        ch->system = ch->system ? ch->system : role;
-        return backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE) ? "developer" : "user";
-    }
-    return json_string_value(role);
-}
-
-enum key_kind { KEY_SENT, KEY_DONE, KEY_NAME, KEY_EXTENSION, KEY_UNKNOWN };
-
-static enum key_kind key_kind(const struct call *c, const json_t *message, const char *key)
-{
-    static const char *const sent[] = {"content",       "tool_calls", "tool_call_id",
-                                       "function_call", "refusal",    "audio"};
-    /* Some providers want their reasoning back in a tool loop, others refuse the key: those that
-     * ignore unknown keys get it. */
-    static const char *const extensions[] = {"reasoning_content", "reasoning", "reasoning_details",
-                                             "prefix"};
-    if (strcmp(key, "role") == 0) {
-        return KEY_DONE;
-    }
-    if (strcmp(key, "name") == 0) {
-        bool is_person = is_role(message, "user") || is_role(message, "assistant") ||
-                         is_role(message, "system") || is_role(message, "developer");
-        return is_person && backend_refuses(c, BEHAVIOUR_MESSAGE_NAME) ? KEY_NAME : KEY_SENT;
-    }
-    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
-        if (strcmp(key, sent[i]) == 0) {
-            return KEY_SENT;
-        }
-    }
-    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
-        if (strcmp(key, extensions[i]) == 0) {
-            const struct claim *unknown =
-                c->rules ? c->rules->behaviour[BEHAVIOUR_UNKNOWN_FIELD] : NULL;
-            return unknown && unknown->support == CLAIM_IGNORED ? KEY_SENT : KEY_EXTENSION;
-        }
-    }
-    return KEY_UNKNOWN;
-}
-
-static json_t *wire_message(const struct call *c, const json_t *message, struct changes *ch)
-{
-    json_t *out = json_object();
-    const char *role = wire_role(c, message, ch), *key;
-    bool ok = out && role && json_object_set_new(out, "role", json_string(role)) == 0;
-    json_t *value;
-    json_object_foreach ((json_t *)message, key, value) { /* the macro wants no const */
-        switch (key_kind(c, message, key)) {
-        case KEY_SENT:
-            ok = ok && json_object_set(out, key, value) == 0;
-            break;
-        case KEY_NAME:
-            ch->name = ch->name ? ch->name : value;
-            break;
-        case KEY_EXTENSION:
-            ch->extension_key = ch->extension_key ? ch->extension_key : key;
-            break;
-        case KEY_UNKNOWN:
-            ch->unknown_key = ch->unknown_key ? ch->unknown_key : key;
-            break;
-        case KEY_DONE:
-            break;
-        }
-    }
-    if (!ok) {
-        json_decref(out);
-        return NULL;
-    }
-    return out;
-}
-
-static struct value string_value(const json_t *s)
-{
-    return (struct value){.type = VALUE_STRING, .s = json_string_value(s)};
-}
-
-static bool note_changes(const struct call *c, const struct changes *ch, struct failure *f)
-{
-    struct value system = {.type = VALUE_STRING,
-                           .s = backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system"};
-    struct value other = {.type = VALUE_STRING,
-                          .s = backend_accepts(c, BEHAVIOUR_DEVELOPER_ROLE) ? "developer" : "user"};
-    struct adjustment developer = {
-        .name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE, .sent = system};
-    struct adjustment first = {
-        .name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE, .sent = other};
-    struct adjustment name = {
-        .name = "messages.name", .action = ACTION_DROPPED, .reason = REASON_UNSUPPORTED};
-    struct adjustment extension = {
-        .name = "messages", .action = ACTION_DROPPED, .reason = REASON_UNSUPPORTED};
-    struct adjustment unknown = {
-        .name = "messages", .action = ACTION_DROPPED, .reason = REASON_UNKNOWN_PARAMETER};
-    developer.asked = string_value(ch->developer);
-    first.asked = string_value(ch->system);
-    name.asked = (struct value){.type = VALUE_JSON, .j = ch->name};
-    extension.asked = (struct value){.type = VALUE_STRING, .s = ch->extension_key}; /* the key */
-    unknown.asked = (struct value){.type = VALUE_STRING, .s = ch->unknown_key};
-    return (!ch->developer || backend_note(c, BEHAVIOUR_DEVELOPER_ROLE, &developer, f)) &&
-           (!ch->system || backend_note(c, BEHAVIOUR_SYSTEM_ROLE, &first, f)) &&
-           (!ch->name || backend_note(c, BEHAVIOUR_MESSAGE_NAME, &name, f)) &&
-           (!ch->extension_key || backend_note(c, BEHAVIOUR_UNKNOWN_FIELD, &extension, f)) &&
-           (!ch->unknown_key || backend_note(c, BEHAVIOUR_UNKNOWN_FIELD, &unknown, f));
-}
-
-static bool has_image(const json_t *message)
-{
-    size_t i;
-    json_t *part;
-    json_array_foreach (json_object_get(message, "content"), i, part) {
-        const char *type = json_string_value(json_object_get(part, "type"));
-        if (type && strcmp(type, "image_url") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Parts of the content that the claims say the model cannot take. */
-static bool check_content(const struct call *c, struct failure *f)
-{
-    size_t n = json_array_size(c->messages);
-    if (n > 0 && is_role(json_array_get(c->messages, n - 1), "assistant") &&
-        backend_refuses(c, BEHAVIOUR_PREFILL)) {
-        return failure_set(f, 400, "unsupported_content", "messages",
-                           "this model refuses a last message of the assistant: end the "
-                           "conversation with a user message");
-    }
-    for (size_t i = 0; backend_refuses(c, BEHAVIOUR_IMAGES) && i < n; i++) {
-        if (has_image(json_array_get(c->messages, i))) {
-            return failure_set(f, 400, "unsupported_content", "messages",
-                               "messages[%zu] holds an image, and this model takes none", i);
-        }
-    }
-    return true;
-}
-
-static json_t *wire_messages(const struct call *c, struct failure *f)
-{
-    struct changes ch = {.developer = NULL};
-    json_t *out = json_array();
-    if (!check_content(c, f)) {
-        json_decref(out);
-        return NULL;
-    }
-    for (size_t i = 0; i < json_array_size(c->messages); i++) {
-        if (json_array_append_new(out, wire_message(c, json_array_get(c->messages, i), &ch)) != 0) {
-            json_decref(out);
-            (void)failure_set(f, 400, "invalid_message", "messages",
-                              "messages[%zu] must be an object with a role", i);
-            return NULL;
-        }
-    }
-    if (!out || !note_changes(c, &ch, f)) {
-        json_decref(out);
-        return NULL;
-    }
-    return out;
-}
-
 static bool build_body(const struct call *c, json_t *body, struct failure *f)
 {
     bool ok = json_object_set_new(body, "model", json_string(c->model)) == 0;
     if (ok && c->messages) {
-        json_t *messages = wire_messages(c, f);
+        json_t *messages = wire_chat_messages(c, f);
         ok = messages && json_object_set_new(body, "messages", messages) == 0;
     } else if (ok) {
         ok = json_object_set(body, "prompt", (json_t *)c->prompt) == 0;
@@ -231,26 +52,6 @@ static bool openai_encode(const struct call *c, struct buf *body, struct headers
            failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
 }
 
-/* {"type":"json_schema","json_schema":{..}} whole, whatever part of it the claim's path names. */
-static bool shape_format(enum param p, json_t **value, const char **path)
-{
-    if (!*path || strncmp(*path, "response_format", 15) != 0) {
-        return true;
-    }
-    *path = "response_format";
-    if (json_is_string(json_object_get(*value, "type"))) {
-        return true;
-    }
-    json_t *inner = *value;
-    *value = p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA
-                 ? json_pack("{s:s,s:o}", "type", "json_schema", "json_schema", inner)
-                 : json_pack("{s:s}", "type", "json_object");
-    if (p != PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
-        json_decref(inner);
-    }
-    return *value != NULL;
-}
-
 /* One integer says both: how many alternatives, where 0 still asks for the chosen token. So it is
  * on /v1/completions, and where the claim for chat says that `logprobs` is an integer. */
 static void shape_logprobs(const struct call *c, enum param p, json_t **value)
@@ -274,7 +75,7 @@ static bool openai_shape(const struct call *c, enum param p, json_t **value, con
                          struct failure *f)
 {
     if (p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
-        return shape_format(p, value, path) ||
+        return wire_chat_shape_format(p, value, path) ||
                failure_set(f, 500, "out_of_memory", NULL,
                            "out of memory while writing 'response_format'");
     }
@@ -289,8 +90,10 @@ static bool openai_shape(const struct call *c, enum param p, json_t **value, con
 struct decoder {
     struct pieces pieces;
     bool has_meta, has_fingerprint, has_seed, has_content, is_ended;
+    bool thinks_in_tags, is_filtered; /* is_filtered: the provider says so beside the choices */
     struct {
         bool is_seen, is_finished, is_blank, has_tools; /* is_blank: the finish reason was "" */
+        struct think think;
     } choice[ANSWER_CHOICES_MAX];
     /* of the call in progress */
     delta_fn *fn;
@@ -307,6 +110,11 @@ static struct decoder *openai_decoder_new(enum wire_form form, bool is_chat)
         pieces_init(&d->pieces, form);
     }
     return d;
+}
+
+static void openai_decoder_set(struct decoder *d, const struct provider_quirks *q)
+{
+    d->thinks_in_tags = q->thinks_in_tags;
 }
 
 static void openai_decoder_free(struct decoder *d)
@@ -340,6 +148,32 @@ static bool emit_text(struct decoder *d, enum delta_kind kind, unsigned choice, 
     return d->fn(&x, d->ud);
 }
 
+struct tagged {
+    struct decoder *d;
+    unsigned choice;
+};
+
+static bool take_tagged(struct slice text, bool is_reasoning, void *ud)
+{
+    struct tagged *t = ud;
+    struct delta x = {
+        .kind = is_reasoning ? DELTA_REASONING : DELTA_TEXT, .choice = t->choice, .text = text};
+    t->d->has_content = true;
+    return t->d->fn(&x, t->d->ud);
+}
+
+/* Text of the answer, in which some hide their reasoning. */
+static bool emit_answer(struct decoder *d, unsigned choice, const json_t *text, json_t *items)
+{
+    struct tagged t = {d, choice};
+    if (!d->thinks_in_tags || items) { /* who does has no log-probabilities */
+        return emit_text(d, DELTA_TEXT, choice, text, items);
+    }
+    return think_feed(&d->choice[choice].think,
+                      (struct slice){json_string_value(text), json_string_length(text)},
+                      take_tagged, &t);
+}
+
 /* {"type":"thinking","thinking":"text" or [{"type":"text","text"}]}; {"type":"text","text"}; others
  * (references) hold no text. */
 static bool emit_part(struct decoder *d, unsigned choice, const json_t *part, bool is_thinking)
@@ -359,8 +193,32 @@ static bool emit_part(struct decoder *d, unsigned choice, const json_t *part, bo
         }
         return true;
     }
-    return emit_text(d, is_thinking ? DELTA_REASONING : DELTA_TEXT, choice,
-                     json_object_get(part, "text"), NULL);
+    const json_t *text = json_object_get(part, "text");
+    return is_thinking ? emit_text(d, DELTA_REASONING, choice, text, NULL)
+                       : emit_answer(d, choice, text, NULL);
+}
+
+/* reasoning_content, or reasoning, or the texts of reasoning_details (OpenRouter sends the last two
+ * with the same text): the first that there is. */
+static bool take_reasoning(struct decoder *d, unsigned choice, const json_t *node)
+{
+    static const char *const keys[] = {"reasoning_content", "reasoning"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *text = json_object_get(node, keys[i]);
+        if (json_string_length(text) > 0) {
+            return emit_text(d, DELTA_REASONING, choice, text, NULL);
+        }
+    }
+    size_t i;
+    json_t *part;
+    json_array_foreach (json_object_get(node, "reasoning_details"), i, part) {
+        const json_t *text = json_object_get(part, "text");
+        text = json_is_string(text) ? text : json_object_get(part, "summary");
+        if (!emit_text(d, DELTA_REASONING, choice, text, NULL)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* `content` of chat (string, null, array of parts) or `text` of completions, with its
@@ -374,7 +232,7 @@ static bool take_text(struct decoder *d, unsigned choice, const json_t *content,
     json_array_foreach ((json_t *)content, i, part) {
         ok = ok && emit_part(d, choice, part, false);
     }
-    ok = ok && emit_text(d, DELTA_TEXT, choice, content, items);
+    ok = ok && emit_answer(d, choice, content, items);
     json_decref(items);
     return ok;
 }
@@ -439,8 +297,16 @@ static bool emit_finish(struct decoder *d, unsigned choice, const char *word)
         r.status = strcmp(word, "insufficient_system_resource") == 0 ? 503 : 502;
         return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
     }
-    if (finish == FINISH_STOP && d->choice[choice].has_tools) {
+    bool has_tools = d->choice[choice].has_tools;
+    if (finish == FINISH_STOP && has_tools) {
         finish = FINISH_TOOL_CALLS; /* TGI, and forced calls at some others, say stop */
+    } else if (finish == FINISH_TOOL_CALLS && !has_tools) {
+        finish = FINISH_STOP; /* Cerebras in JSON mode: there is no call that could be answered */
+    }
+    finish = d->is_filtered ? FINISH_CONTENT_FILTER : finish;
+    struct tagged t = {d, choice};
+    if (d->thinks_in_tags && !think_end(&d->choice[choice].think, take_tagged, &t)) {
+        return false;
     }
     d->choice[choice].is_finished = true;
     struct delta x = {
@@ -473,12 +339,13 @@ static bool take_choice(struct decoder *d, const json_t *choice, size_t position
     d->choice[n].is_seen = true;
     const json_t *node = json_object_get(choice, "delta"),
                  *lp = json_object_get(choice, "logprobs");
-    node = json_is_object(node) ? node : json_object_get(choice, "message");
-    const json_t *reasoning = json_object_get(node, "reasoning_content"),
-                 *content = json_object_get(node, "content");
-    reasoning = json_string_length(reasoning) > 0 ? reasoning : json_object_get(node, "reasoning");
+    const json_t *message = json_object_get(choice, "message");
+    if (!json_is_object(node) || (!d->pieces.is_stream && json_is_object(message))) {
+        node = message; /* a schema of Perplexity's gives every choice both */
+    }
+    const json_t *content = json_object_get(node, "content");
     content = json_is_object(node) ? content : json_object_get(choice, "text");
-    return emit_text(d, DELTA_REASONING, n, reasoning, NULL) && take_text(d, n, content, lp) &&
+    return take_reasoning(d, n, node) && take_text(d, n, content, lp) &&
            emit_text(d, DELTA_REFUSAL, n, json_object_get(node, "refusal"), NULL) &&
            take_tools(d, n, node) && take_finish(d, n, json_object_get(choice, "finish_reason"));
 }
@@ -497,6 +364,7 @@ static bool take_meta(struct decoder *d, const json_t *o)
     const json_t *seed = json_object_get(json_object_get(o, "x_groq"), "seed");
     seed = json_is_integer(seed) ? seed : json_object_get(first, "seed");
     const char *fingerprint = word_of(o, "system_fingerprint");
+    fingerprint = fingerprint ? fingerprint : word_of(o, "provider"); /* whom a router asked */
     bool has_seed = json_is_integer(seed);
     bool is_news =
         !d->has_meta || (fingerprint && !d->has_fingerprint) || (has_seed && !d->has_seed);
@@ -542,6 +410,9 @@ static bool take_usage(struct decoder *d, const json_t *o)
     }
     if (!x.cached_tokens) {
         x.cached_tokens = backend_count(json_object_get(u, "prompt_cache_hit_tokens"));
+    }
+    if (!x.cached_tokens) {
+        x.cached_tokens = backend_count(json_object_get(u, "cached_tokens"));
     }
     /* xAI counts reasoning beside the completion: its own total says so. Elsewhere it is included.
      */
@@ -591,6 +462,8 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     if (refusal_read(o, &r)) {
         return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
     }
+    d->is_filtered = d->is_filtered || json_is_true(json_object_get(o, "input_sensitive")) ||
+                     json_is_true(json_object_get(o, "output_sensitive"));
     if (!take_meta(d, o)) {
         return false;
     }
@@ -638,6 +511,7 @@ const struct backend backend_openai = {
     .name = "openai",
     .encode = openai_encode,
     .decoder_new = openai_decoder_new,
+    .decoder_set = openai_decoder_set,
     .decoder_free = openai_decoder_free,
     .decode = openai_decode,
     .decode_end = openai_decode_end,

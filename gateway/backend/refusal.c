@@ -5,6 +5,7 @@
 #include "refusal.h"
 
 #include "backend.h"
+#include "refusal_codes.h"
 #include "gateway/base/jsonio.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -259,25 +260,87 @@ static bool quoted_parameter(const char *message, char param[64])
     return false;
 }
 
-/* "seed: Extra inputs are not permitted", "top_k must be -1". */
+/* "seed: Extra inputs are not permitted", "top_k must be -1", "Temperature should be in
+ * [0.0, 2.0)"; before it there may stand what kind of error it is. */
 static bool leading_parameter(const char *message, char param[64])
 {
-    size_t n = 0;
+    static const char *const kinds[] = {"invalid request: ", "InvalidParameter: "};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *at = strstr(message, kinds[i]);
+        message = at ? at + strlen(kinds[i]) : message;
+    }
+    size_t n = isupper((unsigned char)message[0]) != 0;
     while (islower((unsigned char)message[n]) || isdigit((unsigned char)message[n]) ||
            message[n] == '_' || message[n] == '.') {
         n++;
     }
-    bool is_named = n > 0 && message[n] == ':' && message[n + 1] == ' ';
+    bool is_named =
+        n > 0 && message[n] == ':' && message[n + 1] == ' ' && !isupper((unsigned char)message[0]);
+    bool is_told =
+        strncmp(message + n, " must ", 6) == 0 || strncmp(message + n, " should ", 8) == 0;
     char name[64];
     if (n == 0 || !read_name(message, false, name)) {
         return false;
     }
-    if (is_named ||
-        (strncmp(message + n, " must ", 6) == 0 && sampling_find(name) != PARAM_COUNT)) {
+    if (is_named || (is_told && sampling_find(name) != PARAM_COUNT)) {
         (void)snprintf(param, 64, "%s", name);
         return true;
     }
     return false;
+}
+
+/* "cannot specify both frequency_penalty and presence_penalty": the second one, since the first
+ * stays. */
+static bool paired_parameter(const char *message, char param[64])
+{
+    const char *at = strstr(message, "cannot specify both ");
+    at = at ? strstr(at, " and ") : NULL;
+    return at && read_name(at + strlen(" and "), false, param);
+}
+
+/* "Value '1.5' at 'inferenceConfig.temperature' failed to satisfy constraint", where a structure
+ * may stand around it ("toolConfig.tools.1.member.toolSpec.name"); "extraneous key [logit_bias] is
+ * not permitted". */
+static bool constrained_parameter(const char *message, char param[64])
+{
+    static const char inference[] = "inferenceConfig.", tools[] = "toolConfig.";
+    const char *at = strstr(message, "' at '"), *key = strstr(message, "extraneous key [");
+    if (at && strstr(at, "failed to satisfy constraint")) {
+        at += strlen("' at '");
+        bool is_inference = strncmp(at, inference, sizeof inference - 1) == 0;
+        at += is_inference ? sizeof inference - 1 : 0;
+        at += strncmp(at, tools, sizeof tools - 1) == 0 ? sizeof tools - 1 : 0;
+        size_t n = strcspn(at, ".'");
+        char name[64];
+        if (n >= sizeof name) {
+            return false;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)n, at);
+        return read_name(name, false, param);
+    }
+    if (key) {
+        key += strlen("extraneous key [");
+        char name[64];
+        size_t n = strcspn(key, "]");
+        if (n < sizeof name) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)n, key);
+            return read_name(name, false, param);
+        }
+    }
+    return false;
+}
+
+/* "invalid temperature: only 1 is allowed for this model" */
+static bool invalid_parameter(const char *message, char param[64])
+{
+    char name[64];
+    const char *at = strstr(message, "invalid ");
+    at = at ? at + strlen("invalid ") : NULL;
+    if (!at || !read_name(at, false, name) || sampling_find(name) == PARAM_COUNT) {
+        return false;
+    }
+    (void)snprintf(param, 64, "%s", name);
+    return true;
 }
 
 void refusal_param(const char *message, char param[64])
@@ -294,22 +357,41 @@ void refusal_param(const char *message, char param[64])
         {"Argument not supported on this model: ", false},
         {"property ", true},
         {"field: ", true},
+        {"Unknown field: ", false},
+        {"Unknown name ", true},
         {"Field ", true},
         {"unknown field ", true},
+        {"unknown field: parameter ", true},
         {"body -> ", false},
     };
+    static const char *const whole[][2] = {
+        {"not allowed to request logprobs", "logprobs"},
+        {"Logprobs is not ", "logprobs"},
+        {"Only one candidate can be specified", "n"},
+        {"Multiple candidates is not ", "n"},
+        {"number of stop_sequences must not exceed", "stop"},
+        {"JSON mode is not enabled", "response_format"},
+        {"Function calling is not enabled", "tools"},
+        {"Thinking level is not supported", "reasoning_effort"},
+    };
     param[0] = '\0';
+    if (constrained_parameter(message, param)) {
+        return;
+    }
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         const char *at = strstr(message, before[i].words);
         if (at && read_name(at + strlen(before[i].words), before[i].needs_quote, param)) {
             return;
         }
     }
-    if (strstr(message, "not allowed to request logprobs")) {
-        (void)snprintf(param, 64, "logprobs");
-        return;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        if (strstr(message, whole[i][0])) {
+            (void)snprintf(param, 64, "%s", whole[i][1]);
+            return;
+        }
     }
-    if (!leading_parameter(message, param)) {
+    if (!paired_parameter(message, param) && !leading_parameter(message, param) &&
+        !invalid_parameter(message, param)) {
         (void)quoted_parameter(message, param);
     }
 }
@@ -374,6 +456,47 @@ static bool read_message(const json_t *message, struct refusal *r)
     return read_detail(json_is_object(message) ? json_object_get(message, "detail") : message, r);
 }
 
+/* "RESOURCE_EXHAUSTED", "INTERNAL": the name of a gRPC status. */
+static bool is_status_word(const json_t *v)
+{
+    const char *s = json_string_value(v);
+    size_t n = s ? strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") : 0;
+    return n > 1 && s[n] == '\0';
+}
+
+/* [{"@type":"..RetryInfo","retryDelay":"12s"}]: the header is left out there. */
+static void read_retry(const json_t *details, struct refusal *r)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach ((json_t *)details, i, one) { /* the macro wants no const */
+        const json_t *delay = json_object_get(one, "retryDelay");
+        size_t n = json_string_length(delay);
+        if (n > 1 && n < sizeof r->retry && json_string_value(delay)[n - 1] == 's') {
+            memcpy(r->retry, json_string_value(delay), n - 1);
+            r->retry[n - 1] = '\0';
+        }
+    }
+}
+
+/* What the provider's own words stand for. A code that only repeats the status says nothing. */
+static void translate_codes(const json_t *o, struct refusal *r)
+{
+    const char *word = json_string_value(json_object_get(o, "code"));
+    bool is_number = word && word[0] && strspn(word, "0123456789") == strlen(word);
+    const struct refusal_code *known = is_number && r->type[0] ? NULL : refusal_code_find(word);
+    known = known ? known : refusal_code_find(r->type);
+    if (status_of(json_object_get(o, "code"))) {
+        r->code[0] = '\0';
+    }
+    if (known) {
+        r->status = r->status ? r->status : known->status;
+    }
+    if (known && known->code[0]) {
+        (void)snprintf(r->code, sizeof r->code, "%s", known->code);
+    }
+}
+
 /* The fields beside a message, in an `error` object or at the top. */
 static void read_fields(const json_t *o, struct refusal *r)
 {
@@ -383,6 +506,10 @@ static void read_fields(const json_t *o, struct refusal *r)
     }
     copy_word(json_object_get(o, "code"), r->code, sizeof r->code);
     copy_word(json_object_get(o, "type"), r->type, sizeof r->type);
+    translate_codes(o, r);
+    if (!r->code[0] && r->status != 429 && is_status_word(json_object_get(o, "status"))) {
+        copy_word(json_object_get(o, "status"), r->code, sizeof r->code);
+    }
     const char *param = json_string_value(json_object_get(o, "param"));
     if (!r->param[0] && param && strcmp(param, "validation_error") != 0) {
         (void)read_name(param, false, r->param);
@@ -415,6 +542,7 @@ static bool read_shape(const json_t *body, struct refusal *r)
     if (json_is_object(error) && json_object_size(error) > 0) {
         (void)read_message(json_object_get(error, "message"), r);
         read_fields(error, r);
+        read_retry(json_object_get(error, "details"), r);
         r->status = r->status ? r->status : status_of(json_object_get(body, "status_code"));
         return true;
     }
@@ -433,6 +561,7 @@ static bool read_shape(const json_t *body, struct refusal *r)
         return false;
     }
     if (read_message(json_object_get(body, "message"), r) ||
+        read_detail(json_object_get(body, "Message"), r) ||
         read_detail(json_object_get(body, "detail"), r) ||
         (status_of(json_object_get(body, "status")) &&
          read_detail(json_object_get(body, "title"), r))) {
@@ -478,9 +607,13 @@ bool refusal_is_of_parameter(const char *code, const char *message)
                                         "unrecognized request argument",
                                         "argument not supported",
                                         "extra inputs are not permitted",
+                                        "extraneous key",
                                         "unknown field",
+                                        "cannot find field",
                                         "is not supported with this model",
                                         "is not supported by this model",
+                                        "is not supported for this model",
+                                        "is not enabled for",
                                         "is unsupported",
                                         "is not allowed for this model"};
     static const char *const about_values[] = {"value",   "maximum",   "minimum",     "range",
@@ -496,8 +629,9 @@ bool refusal_is_of_parameter(const char *code, const char *message)
 
 static void name_known_faults(struct refusal *r)
 {
-    static const char *const too_long[] = {"maximum context length", "prompt is too long",
-                                           "exceeds the available context size"};
+    static const char *const too_long[] = {
+        "maximum context length", "prompt is too long", "input is too long",
+        "exceeds the available context size", "exceeds the maximum number of tokens"};
     static const char *const bad_key[] = {"incorrect api key", "invalid api key", "wrong api key",
                                           "api key is invalid", "api key not valid"};
     if (says(r->message, too_long, sizeof too_long / sizeof *too_long)) {
@@ -514,7 +648,9 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
 {
     struct refusal r = {.status = 0};
     json_t *json = body.len > 0 ? jsonio_parse(body.p, body.len, NULL) : NULL;
-    if (!refusal_read(json, &r)) {
+    /* a stream that was to be an array is refused by an array of one */
+    const json_t *first = json_is_array(json) ? json_array_get(json, 0) : json;
+    if (!refusal_read(first, &r)) {
         size_t n = (size_t)snprintf(r.message, sizeof r.message,
                                     "the backend answered with status %d: ", status);
         refusal_clean(body, r.message + n, sizeof r.message - n < 200 ? sizeof r.message - n : 200);
@@ -525,10 +661,14 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
     }
     json_decref(json);
     name_known_faults(&r);
+    if (status == 403 && strcmp(r.code, "insufficient_quota") == 0) {
+        status = 402; /* the account, not the key */
+    }
     bool is_about_request = status == 400 || status == 403 || status == 413 || status == 422;
     const char *named = is_about_request ? r.param : "";
     (void)snprintf(param, 64, "%s", named);
-    backend_refusal_status(status, r.message, r.code, named, retry_after, f);
+    backend_refusal_status(status, r.message, r.code, named,
+                           retry_after || !r.retry[0] ? retry_after : r.retry, f);
 }
 
 bool refusal_inside(const struct refusal *r, bool is_stream, bool has_content, struct failure *f)
@@ -540,6 +680,6 @@ bool refusal_inside(const struct refusal *r, bool is_stream, bool has_content, s
     struct refusal known = *r;
     name_known_faults(&known);
     backend_refusal_status(r->status ? r->status : 502, known.message, known.code, known.param,
-                           NULL, f);
+                           known.retry[0] ? known.retry : NULL, f);
     return false;
 }

@@ -16,6 +16,7 @@ struct refusal {
     char message[REFUSAL_TEXT_MAX];
     char code[48], type[40]; /* the provider's words, or "" */
     char param[64];          /* the parameter that it names, or "" */
+    char retry[16];          /* seconds to wait, as a number's text, or "" */
     int status;              /* an HTTP status inside the body, or 0 */
 };
 

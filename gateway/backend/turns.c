@@ -102,10 +102,9 @@ static bool add_part(struct building *t, json_t *blocks, const json_t *part, con
     bool is_refusal = type && strcmp(type, "refusal") == 0;
     const json_t *text = json_object_get(part, is_refusal ? "refusal" : "text");
     if (!type || (!is_refusal && strcmp(type, "text") != 0) || !json_is_string(text)) {
-        return failure_set(
-            t->f, 400, "unsupported_content", "messages",
-            "messages[%zu]: anthropic dialect: content part '%.40s' is not supported", at,
-            type ? type : "without type");
+        return failure_set(t->f, 400, "unsupported_content", "messages",
+                           "messages[%zu]: content part '%.40s' is not supported by this backend",
+                           at, type ? type : "without type");
     }
     if (json_string_length(text) == 0) {
         return true; /* "text content blocks must be non-empty" */
@@ -270,7 +269,7 @@ static bool add_message(struct building *t, const json_t *message, size_t at)
     }
     if (!is_system && !is_word(role, "user") && !is_word(role, "assistant")) {
         return failure_set(t->f, 400, "unsupported_content", "messages",
-                           "messages[%zu]: anthropic dialect: role '%.20s' is not supported", at,
+                           "messages[%zu]: role '%.20s' is not supported by this backend", at,
                            said ? said : "");
     }
     t->late_system = is_system && !t->late_system ? role : t->late_system;

@@ -131,6 +131,7 @@ static const struct key keys[] = {
      "otherwise\n"
      "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the "
      "key\n"
+     "    region: null              # where requests are signed (AWS); null: the host says it\n"
      "    switches: null            # what no request says and entries depend on:\n"
      "                              # deployment=reasoning (azure), deterministic_inference=on "
      "(sglang)\n"
@@ -173,6 +174,7 @@ static const cyaml_schema_field_t provider_fields[] = {
     OPTIONAL_STRING(config_provider, catalog),
     OPTIONAL_STRING(config_provider, base_url),
     OPTIONAL_STRING(config_provider, api_key),
+    OPTIONAL_STRING(config_provider, region),
     OPTIONAL_STRING(config_provider, switches),
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
     CYAML_FIELD_END,

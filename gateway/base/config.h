@@ -36,6 +36,9 @@ struct config_provider {
     char *catalog;  /* whose claims hold: provider id in the catalog; default: the name */
     char *base_url; /* http or https, no slash at its end; NULL: the catalog's */
     char *api_key;  /* name of an environment variable or credential, NULL: the catalog's key_env */
+    /* Of requests that are signed; NULL: what the host says. Given, the machine's own credentials
+     * sign also for an address that is not the provider's. */
+    char *region;
     /* What no request says and claims depend on: "deployment=reasoning", comma between several;
      * NULL: none is set. */
     char *switches;

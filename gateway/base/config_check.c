@@ -283,6 +283,13 @@ static bool is_switches(const char *s)
     }
 }
 
+/* "us-east-1" */
+static bool is_region(const char *s)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return n > 0 && n <= NAME_MAX_BYTES && s[n] == '\0';
+}
+
 static bool check_provider(const struct check *k, unsigned i)
 {
     const struct config_provider *p = &k->c->providers[i];
@@ -307,6 +314,13 @@ static bool check_provider(const struct check *k, unsigned i)
     (void)snprintf(path, sizeof path, "providers[%u].api_key", i);
     if (p->api_key && (right = check_key_name(p->api_key))) {
         return config_fail_at(k->pl, k->err, path, "%s", right);
+    }
+    (void)snprintf(path, sizeof path, "providers[%u].region", i);
+    if (p->region && !is_region(p->region)) {
+        return config_fail_at(k->pl, k->err, path,
+                              "'%.64s' is no region: letters, digits and - expected, such as "
+                              "us-east-1",
+                              p->region);
     }
     (void)snprintf(path, sizeof path, "providers[%u].switches", i);
     if (p->switches && !is_switches(p->switches)) {

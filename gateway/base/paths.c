@@ -1,9 +1,12 @@
 /* paths.c - see paths.h. */
 #include "paths.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool paths_find(const char *name, char *out, size_t cap)
@@ -44,4 +47,26 @@ void paths_state(const char *name, char *out, size_t cap)
     } else { /* a service that another init started: where systemd would have it */
         (void)snprintf(out, cap, "/var/lib/isotherm/%s", name);
     }
+}
+
+bool paths_make_folders(const char *path)
+{
+    char dir[PATH_MAX];
+    if ((size_t)snprintf(dir, sizeof dir, "%s", path) >= sizeof dir) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+            int why = errno;
+            struct stat st;
+            if (stat(dir, &st) != 0) { /* a folder above that is there but read-only is no error */
+                errno = why;
+                return false;
+            }
+        }
+        *p = '/';
+    }
+    return true;
 }

@@ -5,6 +5,7 @@
 #include "gateway/base/paths.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,11 @@ void ctl_catalog_now(char out[32])
 const char *ctl_catalog_author(const char *given)
 {
     const char *author = given ? given : getenv("USER");
-    return author && *author ? author : "unknown";
+    if (author && *author) {
+        return author;
+    }
+    const struct passwd *user = getpwuid(geteuid()); /* a service has no $USER */
+    return user && user->pw_name && *user->pw_name ? user->pw_name : "unknown";
 }
 
 int ctl_print_json(json_t *j)

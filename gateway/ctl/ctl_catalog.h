@@ -37,7 +37,7 @@ int ctl_catalog_failed(const struct catalog_error *err);        /* says it; 1 */
 int ctl_catalog_usage(const char *verb, const char *text);      /* says it; 2 */
 bool ctl_catalog_number(const char *text, int64_t *out);        /* a whole number from 1 */
 void ctl_catalog_now(char out[32]);                             /* ISO time */
-const char *ctl_catalog_author(const char *given);              /* given, $USER, "unknown" */
+const char *ctl_catalog_author(const char *given);              /* given, $USER, the user's name */
 int ctl_print_json(json_t *j);                                  /* takes it; 0, or 1 and a line */
 
 #endif

@@ -547,13 +547,16 @@ static int run(struct check *k, struct catalog *c)
     if (!catalog_snapshot(c, k->conf->catalog_pin, &k->snapshot, &err)) {
         return could_not_tell(err.text);
     }
-    if (k->o.provider && !snapshot_provider(k->snapshot, k->o.provider)) {
-        (void)fprintf(stderr, "isothermctl: the catalog has no provider '%.64s'\n", k->o.provider);
-        return COULD_NOT_TELL;
+    if (!catalog_check_names(c, snapshot_version(k->snapshot), k->o.provider, NULL, &err)) {
+        return could_not_tell(err.text);
     }
     int rc = gather_names(k);
     rc = rc ? rc : find(k, c);
-    return rc ? rc : k->o.is_json ? print_json(k) : print_table(k);
+    rc = rc ? rc : k->o.is_json ? print_json(k) : print_table(k);
+    /* "found" with nothing to read would be taken for a failure that has been told */
+    return rc != 1 || (fflush(stdout) == 0 && !ferror(stdout))
+               ? rc
+               : could_not_tell("standard output cannot be written");
 }
 
 static void release(struct check *k)

@@ -236,15 +236,14 @@ static int put_json(struct output *out, int64_t version)
 
 /* ---- the verb */
 
-static int run(const struct options *o, const struct snapshot *s)
+static int run(const struct options *o, struct catalog *c, const struct snapshot *s)
 {
     struct catalog_error err = {0};
     char source[64], now[32];
     struct output out = {.o = o, .source = source, .list = o->is_json ? json_array() : NULL};
-    if (o->provider && !snapshot_provider(s, o->provider)) {
-        (void)fprintf(stderr, "isothermctl: the catalog has no provider '%.64s'\n", o->provider);
+    if (!catalog_check_names(c, snapshot_version(s), o->provider, NULL, &err)) {
         json_decref(out.list);
-        return 1;
+        return ctl_catalog_failed(&err);
     }
     name_source(o->file, source, sizeof source);
     ctl_catalog_now(now);
@@ -279,7 +278,7 @@ int ctl_catalog_compare(int argc, char **argv)
     if (!ctl_catalog_open(&c, o.db)) {
         return 1;
     }
-    rc = catalog_snapshot(c, 0, &s, &err) ? run(&o, s) : ctl_catalog_failed(&err);
+    rc = catalog_snapshot(c, 0, &s, &err) ? run(&o, c, s) : ctl_catalog_failed(&err);
     snapshot_release(s);
     catalog_close(c);
     return rc;

@@ -20,7 +20,7 @@ static const struct read_verb diff_verb = {
     "What differs between two versions, claim by claim, a line for each field that changed:\n"
     "  ~ PROVIDER MODELS PARAMETER: FIELD BEFORE -> AFTER (endpoint; source), + added, - removed\n"
     "A B are numbers. B alone is compared with the version before it; without any the newest is.\n"
-    "  --since DATE    the newest with what was the newest on that day\n"
+    "  --since DATE    the newest with what was the newest on that day, or with the oldest\n"
     "  --provider P    of this provider only\n"
     "  --wide          nothing is cut to the terminal\n",
     "dPswj", 2};
@@ -32,6 +32,7 @@ struct compared {
     size_t n_added, n_removed, n_changed;
     unsigned pattern_max; /* characters of a pattern that are shown; 0: all */
     bool has_memory;
+    bool is_oldest; /* --since lies before the oldest version, which is taken */
 };
 
 static const char *text_of(const json_t *o, const char *key)
@@ -109,6 +110,22 @@ static bool print_change(const struct compared *d, const struct version_differen
     return ok;
 }
 
+/* ", when top_p is not 1, 0.9" */
+static bool put_when(struct buf *b, const json_t *when)
+{
+    const json_t *in = json_object_get(when, "in"), *not_in = json_object_get(when, "not_in");
+    const json_t *values = in ? in : not_in;
+    if (!when) {
+        return true;
+    }
+    bool ok = buf_printf(b, ", when %s is %s", text_of(when, "param"), in ? "" : "not ");
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const char *word = json_string_value(json_array_get(values, i));
+        ok = ok && buf_printf(b, "%s%s", i ? ", " : "", word ? word : "?");
+    }
+    return ok;
+}
+
 static bool print_one_sided(const struct compared *d, const struct version_difference *v,
                             struct buf *b)
 {
@@ -122,7 +139,7 @@ static bool print_one_sided(const struct compared *d, const struct version_diffe
         const char *variant = text_of(j, "variant");
         ok = buf_printf(b, "%s%s%s%s%s", text_of(j, "support"), range[0] ? " " : "", range,
                         variant[0] ? ", " : "", variant) &&
-             put_origin(b, j, true);
+             put_when(b, json_object_get(j, "when")) && put_origin(b, j, true);
     }
     return print_line(b) && ok;
 }
@@ -162,11 +179,16 @@ static int end_diff(struct compared *d)
         (void)printf("%sversion %lld -> %lld: ", is_same ? "" : "\n", (long long)d->from.number,
                      (long long)d->to.number);
         if (is_same) {
-            (void)printf("no difference\n");
+            (void)printf("no difference");
         } else {
-            (void)printf("%zu changed, %zu added, %zu removed\n", d->n_changed, d->n_added,
+            (void)printf("%zu changed, %zu added, %zu removed", d->n_changed, d->n_added,
                          d->n_removed);
         }
+        if (d->is_oldest) {
+            (void)printf(" (version %lld of %.10s is the oldest)", (long long)d->from.number,
+                         d->from.created);
+        }
+        (void)putchar('\n');
         return 0;
     }
     json_t *o = json_pack("{s:I, s:I, s:{s:I, s:I, s:I}, s:o}", "from", (json_int_t)d->from.number,
@@ -193,6 +215,20 @@ static int parse_numbers(const struct read_options *o, int64_t *from, int64_t *t
     return 0;
 }
 
+/* The version that was the newest on the day, or the oldest where none is as old: what has changed
+ * since then is what has changed since there is a catalog. */
+static bool find_since(struct catalog *c, const char *since, struct compared *d, int64_t *from,
+                       struct catalog_error *err)
+{
+    struct catalog_error own = {0};
+    if (catalog_version_at(c, since, from, &own)) {
+        return true;
+    }
+    d->is_oldest = own.code == CATALOG_NOT_FOUND;
+    *from = 1; /* versions are numbered from 1, and none is taken away */
+    return d->is_oldest || catalog_fail(err, own.code, "%s", own.text);
+}
+
 /* The two versions that the words and options name. -1: they are there; else the exit status. */
 static int choose_versions(const struct read_options *o, struct catalog *c, struct compared *d)
 {
@@ -203,7 +239,7 @@ static int choose_versions(const struct read_options *o, struct catalog *c, stru
         return rc;
     }
     bool ok = catalog_get_version(c, to, &d->to, &err) &&
-              (!o->since || catalog_version_at(c, o->since, &from, &err));
+              (!o->since || find_since(c, o->since, d, &from, &err));
     if (ok && !from && !d->to.parent) {
         (void)fprintf(stderr, "isothermctl: version %lld is the first: nothing is before it\n",
                       (long long)d->to.number);
@@ -315,10 +351,7 @@ static bool put_claim(struct buf *b, const json_t *claim)
     (void)buf_printf(b, "    %s%s%s%s%s%s", text_of(claim, "support"), range[0] ? " " : "", range,
                      variant[0] ? ", " : "", variant,
                      json_is_true(json_object_get(claim, "local")) ? ", local" : "");
-    if (when) {
-        (void)buf_puts(b, ", when ");
-        (void)jsonio_write(b, when);
-    }
+    (void)put_when(b, when);
     if (from[0] || to[0]) {
         (void)buf_printf(b, ", at the provider%s%s%s%s", from[0] ? " from " : "", from,
                          to[0] ? " until " : "", to);

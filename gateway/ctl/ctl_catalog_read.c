@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- options */
@@ -496,11 +498,35 @@ static int cannot_write(const char *path)
     return 1;
 }
 
-/* Beside FILE, then under its name: FILE is never half of it. */
-static int export_to_file(struct catalog *c, const struct version_export *what, const char *path)
+/* Into a pipe or a device, which must stay what it is. */
+static int export_to_stream(struct catalog *c, const struct version_export *what, const char *path)
 {
     struct catalog_error err = {0};
-    char temp[CTL_PATH_MAX];
+    errno = 0;
+    FILE *f = fopen(path, "we");
+    if (!f) {
+        return cannot_write(path);
+    }
+    bool ok = catalog_export(c, what, write_piece, f, &err);
+    bool is_written = fclose(f) == 0;
+    return ok && is_written               ? 0
+           : ok || err.code == CATALOG_IO ? cannot_write(path)
+                                          : ctl_catalog_failed(&err);
+}
+
+/* Beside FILE, or the file that it is a link to, then under its name: FILE is never half of it. */
+static int export_to_file(struct catalog *c, const struct version_export *what, const char *given)
+{
+    struct catalog_error err = {0};
+    struct stat st;
+    char path[CTL_PATH_MAX], temp[CTL_PATH_MAX];
+    if (stat(given, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return export_to_stream(c, what, given);
+    }
+    if (!realpath(given, path) && (size_t)snprintf(path, sizeof path, "%s", given) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return cannot_write(given);
+    }
     if ((size_t)snprintf(temp, sizeof temp, "%s.%ld.new", path, (long)getpid()) >= sizeof temp) {
         errno = ENAMETOOLONG;
         return cannot_write(path);

@@ -22,8 +22,12 @@ static const char help[] =
     "Overrides on this machine what the catalog says of one parameter; a daemon takes it up within "
     "a second.\nMODELS is a model id, * or a regular expression that begins with ^. What is not "
     "given comes from the\nclaim that holds today (for an expression: from the claim with the same "
-    "one). Nothing else is touched,\nand shipped data that come later do not undo it: see 'catalog "
-    "upgrade', 'unset', 'rollback'.\n"
+    "one; where there is none,\n--support is needed); a note does not, values and a range take "
+    "each "
+    "other's place, and what is rejected\nor absent has no limits. Nothing else is touched, and "
+    "shipped data that come later do not undo it: see\n'catalog upgrade', 'unset', 'rollback'. "
+    "What "
+    "nothing could fit is refused.\n"
     "\n"
     "  --source TEXT              who says so: a page, a ticket, an observation (required)\n"
     "  --support yes|rejected|ignored|absent\n"
@@ -136,13 +140,16 @@ static json_t *condition(const char *text)
 
 static json_t *number(const char *text)
 {
-    json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
+    json_t *j = strpbrk(text, " \t\r\n") ? NULL : json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(j)) {
         return j;
     }
     json_decref(j);
     char *end;
     errno = 0;
+    if (strspn(text, "+-.0123456789eE") != strlen(text)) {
+        return NULL; /* strtod() takes blanks, hexadecimal and words too */
+    }
     double x = strtod(text, &end); /* ".5", "1e9" */
     return end != text && !*end && isfinite(x) ? json_real(x) : NULL;
 }
@@ -293,6 +300,10 @@ static int parse_options(struct options *o, int argc, char **argv)
     o->n_words = argc - optind;
     if (o->n_words != 3) {
         (void)ctl_catalog_usage("set", "it needs PROVIDER MODELS PARAM");
+        return -1;
+    }
+    if (!*o->words[1]) {
+        (void)ctl_catalog_usage("set", "MODELS is empty: * is every model");
         return -1;
     }
     if (!json_is_string(json_object_get(o->fields, "source"))) {

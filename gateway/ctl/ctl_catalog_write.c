@@ -104,10 +104,12 @@ static int parse_options(struct options *o, const char *verb, int argc, char **a
     return 0;
 }
 
-/* Options and words; -1: go on, else the exit status, said. */
-static int begin(struct options *o, const char *verb, const char *help, int n_min, int n_max,
-                 int argc, char **argv)
+/* Options and words; `needed` names the first, or is NULL. -1: go on, else the exit status, said.
+ */
+static int begin(struct options *o, const char *verb, const char *help, const char *needed,
+                 int n_max, int argc, char **argv)
 {
+    char line[64];
     int rc = parse_options(o, verb, argc, argv);
     if (rc > 0) {
         (void)fputs(help, stdout);
@@ -116,9 +118,12 @@ static int begin(struct options *o, const char *verb, const char *help, int n_mi
     if (rc < 0) {
         return 2;
     }
-    if (o->n_words < n_min || o->n_words > n_max) {
-        return ctl_catalog_usage(verb,
-                                 o->n_words < n_min ? "something is missing" : "too many words");
+    if (needed && o->n_words == 0) {
+        (void)snprintf(line, sizeof line, "it needs %s", needed);
+        return ctl_catalog_usage(verb, line);
+    }
+    if (o->n_words > n_max) {
+        return ctl_catalog_usage(verb, "too many words");
     }
     return -1;
 }
@@ -153,20 +158,14 @@ bool write_models(const char *given, char out[WRITE_MODELS_MAX])
     return true;
 }
 
-/* Like mkdir -p for the folder of `path`. */
-static bool make_folder(const char *path)
+static bool make_folders(const char *path)
 {
-    char folder[CTL_PATH_MAX];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    for (char *p = strchr(folder + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-            (void)fprintf(stderr,
-                          "isothermctl: folder '%s' cannot be made: %s: name a catalog with --db\n",
-                          folder, strerror(errno));
-            return false;
-        }
-        *p = '/';
+    if (!paths_make_folders(path)) {
+        (void)fprintf(stderr,
+                      "isothermctl: the folder of '%s' cannot be made: %s: name a catalog with "
+                      "--db\n",
+                      path, strerror(errno));
+        return false;
     }
     return true;
 }
@@ -183,8 +182,8 @@ bool ctl_catalog_own(char out[CTL_PATH_MAX])
     }
     write_stamp_init(&s, NULL, "came with the program");
     (void)paths_find("catalog.db", shipped, sizeof shipped); /* for an error text too */
-    return make_folder(out) && (catalog_upgrade(out, shipped, &s.stamp, NULL, NULL, &err) ||
-                                ctl_catalog_failed(&err) == 0);
+    return make_folders(out) && (catalog_upgrade(out, shipped, &s.stamp, NULL, NULL, &err) ||
+                                 ctl_catalog_failed(&err) == 0);
 }
 
 /* The newest version of a database; 0: there is none, or no database. */
@@ -307,17 +306,17 @@ int ctl_catalog_upgrade(int argc, char **argv)
     struct catalog_version v;
     struct write_stamp s;
     char path[CTL_PATH_MAX], shipped[CTL_PATH_MAX];
-    int rc = begin(&o, "upgrade", upgrade_help, 0, 1, argc, argv);
+    int rc = begin(&o, "upgrade", upgrade_help, NULL, 1, argc, argv);
     if (rc >= 0) {
         return rc;
     }
     (void)paths_find("catalog.db", shipped, sizeof shipped); /* for an error text too */
     if (o.db && !ctl_catalog_path(o.db, true, path)) {
-        return 2;
+        return 1;
     }
     if (!o.db) {
         paths_state("catalog.db", path, sizeof path);
-        if (!make_folder(path)) {
+        if (!make_folders(path)) {
             return 1;
         }
     }
@@ -329,6 +328,20 @@ int ctl_catalog_upgrade(int argc, char **argv)
     return write_report(path, before, &v, false, o.is_json);
 }
 
+/* A slip in a name is told as such: "nothing was set" would be true and no help. */
+static bool check_names(const char *db, const struct options *o)
+{
+    struct catalog_error err = {0};
+    struct catalog *c;
+    if (!catalog_open_quick(&c, db, &err)) {
+        return true; /* what is wrong with it is told by who opens it to write */
+    }
+    bool ok = catalog_check_names(c, CATALOG_ANY_VERSION, o->words[0],
+                                  o->n_words > 2 ? o->words[2] : NULL, &err);
+    catalog_close(c);
+    return ok || ctl_catalog_failed(&err) == 0;
+}
+
 int ctl_catalog_unset(int argc, char **argv)
 {
     struct options o = {0};
@@ -336,7 +349,7 @@ int ctl_catalog_unset(int argc, char **argv)
     struct catalog_version v;
     struct write_stamp s;
     char path[CTL_PATH_MAX], models[WRITE_MODELS_MAX];
-    int rc = begin(&o, "unset", unset_help, 1, 3, argc, argv);
+    int rc = begin(&o, "unset", unset_help, "PROVIDER", 3, argc, argv);
     if (rc >= 0) {
         return rc;
     }
@@ -350,6 +363,9 @@ int ctl_catalog_unset(int argc, char **argv)
                                     .models = o.n_words > 1 ? models : NULL,
                                     .param = o.n_words > 2 ? o.words[2] : NULL,
                                     .endpoint = o.endpoint};
+    if (!check_names(path, &o)) {
+        return 1;
+    }
     int64_t before = newest_of(path);
     write_stamp_init(&s, o.author, o.reason ? o.reason : "taken back");
     if (!catalog_unset(path, &what, &s.stamp, &v, &err)) {
@@ -366,7 +382,7 @@ int ctl_catalog_rollback(int argc, char **argv)
     struct write_stamp s;
     char path[CTL_PATH_MAX], reason[64];
     int64_t number;
-    int rc = begin(&o, "rollback", rollback_help, 1, 1, argc, argv);
+    int rc = begin(&o, "rollback", rollback_help, "N", 1, argc, argv);
     if (rc >= 0) {
         return rc;
     }
@@ -392,7 +408,7 @@ int ctl_catalog_import(int argc, char **argv)
     struct catalog_version v;
     struct write_stamp s;
     char path[CTL_PATH_MAX];
-    int rc = begin(&o, "import", import_help, 1, 1, argc, argv);
+    int rc = begin(&o, "import", import_help, "FILE", 1, argc, argv);
     if (rc >= 0) {
         return rc;
     }

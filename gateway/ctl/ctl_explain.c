@@ -2,6 +2,8 @@
  * daemon and no network. */
 #include "ctl_explain.h"
 
+#include "gateway/ctl/ctl_catalog.h"
+
 #include "gateway/base/jsonio.h"
 #include "gateway/base/paths.h"
 #include "gateway/base/program.h"
@@ -23,7 +25,8 @@ static const char usage[] =
     "\n"
     "  -m, --model MODEL   provider/model, an alias, or local; may be given several times\n"
     "  --config FILE       configuration with providers, aliases and policies\n"
-    "  --catalog DB        catalog (default: the one beside the program)\n"
+    "  --catalog, --db DB  catalog (default: the configuration's, else the machine's own, else the "
+    "one that\n                      came with the program)\n"
     "  --json              the answer of POST /v1/explain\n";
 
 #define TARGETS_MAX 64
@@ -36,10 +39,13 @@ struct options {
 
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option longs[] = {
-        {"model", required_argument, NULL, 'm'},   {"config", required_argument, NULL, 'c'},
-        {"catalog", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"model", required_argument, NULL, 'm'},
+                                          {"config", required_argument, NULL, 'c'},
+                                          {"catalog", required_argument, NULL, 'd'},
+                                          {"db", required_argument, NULL, 'd'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int c;
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":m:h", longs, NULL)) != -1) {
@@ -240,7 +246,7 @@ int ctl_explain(int argc, char **argv)
     struct config *conf = NULL;
     struct catalog *catalog = NULL;
     struct snapshot *snap = NULL;
-    char path[4096];
+    char path[CTL_PATH_MAX];
     int rc = parse_options(argc, argv, &o);
     if (rc >= 0) {
         return rc;
@@ -249,10 +255,11 @@ int ctl_explain(int argc, char **argv)
         (void)fprintf(stderr, "isothermctl explain: %s\n", ce.text);
         return 1;
     }
-    (void)paths_find("catalog.db", path, sizeof path);
-    const char *db = o.catalog ? o.catalog : conf->catalog_path ? conf->catalog_path : path;
-    if (!catalog_open(&catalog, db, &e) ||
-        !catalog_snapshot(catalog, conf->catalog_pin, &snap, &e)) {
+    /* as the daemon does: what was set on this machine holds */
+    if (!ctl_catalog_path(o.catalog ? o.catalog : conf->catalog_path, false, path)) {
+        rc = 1;
+    } else if (!catalog_open(&catalog, path, &e) ||
+               !catalog_snapshot(catalog, conf->catalog_pin, &snap, &e)) {
         (void)fprintf(stderr, "isothermctl explain: %s\n", e.text);
         rc = 1;
     } else {

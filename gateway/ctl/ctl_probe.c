@@ -222,17 +222,30 @@ static bool set_address(struct job *j)
     return true;
 }
 
+static bool is_configured(const struct job *j)
+{
+    for (unsigned i = 0; i < j->conf->n_providers; i++) {
+        if (strcmp(j->conf->providers[i].name, j->o.provider) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool find_target(struct job *j)
 {
     struct failure f = {.status = 0};
     struct catalog_error err = {0};
     char name[LIMIT_MODEL_NAME + 1];
     const char *model = j->o.model ? j->o.model : default_model(j);
+    if (!model && !is_configured(j) &&
+        !catalog_check_names(j->catalog, snapshot_version(j->snap), j->o.provider, NULL, &err)) {
+        return failed(err.text);
+    }
     if (!model) {
         (void)fprintf(stderr,
                       "isothermctl: catalog probe: no model of '%.64s' stands in for others: name "
-                      "one with --model (and check the provider's name with 'isothermctl catalog "
-                      "show')\n",
+                      "one with --model\n",
                       j->o.provider);
         return false;
     }

@@ -140,6 +140,7 @@ static bool encode(struct probe_sender *s, const struct probe_trial *t, const ch
         }
         plan->stop_sent = SIZE_MAX; /* all of the list, whatever is in it */
         struct call c = {.provider = s->target->provider,
+                         .backend = s->target->backend,
                          .rules = s->rules,
                          .model = s->target->model,
                          .messages = messages,

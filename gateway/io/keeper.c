@@ -15,6 +15,7 @@
 
 #include "catalog/versions.h"
 #include "gateway/base/log.h"
+#include "gateway/base/paths.h"
 #include "keeper_notes.h"
 #include "keeper_source.h"
 #include "keeper_watch.h"
@@ -26,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PATH_BYTES   4096
@@ -75,6 +75,7 @@ struct keeper {
     bool is_own;               /* the one in use is the one at `path` */
     enum catalog_code refused; /* CATALOG_OK: not */
     bool is_deaf;              /* evidence cannot be written */
+    bool is_unteachable;       /* nor overrides */
     int64_t loaded_at;         /* the last try */
     int64_t look_at, poll_at, reload_at, notes_at, upgrade_at; /* due times */
     char day[11]; /* of the claims that were confirmed today */
@@ -221,7 +222,6 @@ static struct snapshot *replace(struct keeper *k, struct keeper_source *s, const
     } else if (before) {
         cache_put(k, snapshot_ref(before)); /* requests still use it */
     }
-    keeper_notes_reloaded(&k->notes);
     (void)pthread_mutex_unlock(&k->lock);
     return before;
 }
@@ -298,6 +298,7 @@ static void look(struct keeper *k)
     int64_t newest = 0;
     k->look_at = NEVER;
     keeper_watch_renew(&k->watch);
+    k->poll_at = least(k->poll_at, now_ms() + keeper_watch_poll_ms(&k->watch));
     keeper_trace_take(k->path, &t);
     bool is_changed = !keeper_trace_equal(&t, &k->trace);
     if (!k->is_own || !k->db) {
@@ -401,22 +402,47 @@ static struct keeper_note *keep_own(struct keeper *k, struct keeper_note *list)
     return own;
 }
 
+/* Once, until it works again: the provider is asked again and again. */
+static void tell_not_overridden(struct keeper *k, const struct keeper_note *n,
+                                const struct catalog_error *err)
+{
+    if (!k->is_unteachable) {
+        log_write(LOG_WARNING, "claim_not_overridden", "model", n->e.model, "error", err->text,
+                  "hint", "it is kept as evidence: see 'isothermctl catalog check'", NULL);
+    }
+    k->is_unteachable = true;
+}
+
+/* Only what was seen of the newest version: in a later one somebody may have set it by hand. */
 static void apply_proved(struct keeper *k, const struct keeper_note *list)
 {
-    for (; list && atomic_load(&k->learn) == KEEPER_LEARN_APPLY; list = list->next) {
+    int64_t newest = 0;
+    bool goes_on = catalog_newest(k->db, &newest, NULL) && newest == k->status.newest &&
+                   newest == k->status.version;
+    for (const struct keeper_note *n = list;
+         goes_on && n && atomic_load(&k->learn) == KEEPER_LEARN_APPLY; n = n->next) {
         struct catalog_error err = {.code = CATALOG_OK};
         char version[24];
         int64_t made = 0;
-        if (!list->is_proved || list->e.verdict != CLAIM_CONTRADICTED) {
+        if (!keeper_notes_may_apply(list, n, k->current)) {
             continue;
         }
-        if (!keeper_notes_apply(k->path, list, &made, &err)) {
-            log_write(LOG_WARNING, "claim_not_overridden", "model", list->e.model, "error",
-                      err.text, NULL);
+        if (k->notes.n_learned == KEEPER_LEARNED_MAX) {
+            (void)catalog_fail(&err, CATALOG_NOT_FOUND, "%d claims were overridden today",
+                               KEEPER_LEARNED_MAX);
+        }
+        if (err.code != CATALOG_OK || !keeper_notes_apply(k->path, n, &made, &err)) {
+            tell_not_overridden(k, n, &err);
+            goes_on = false; /* what is next would wait and fail, too; it will be seen again */
         } else if (made > k->status.newest) {
+            k->notes.n_learned++;
+            k->is_unteachable = false;
             (void)snprintf(version, sizeof version, "%" PRId64, made);
-            log_write(LOG_WARNING, "claim_overridden", "model", list->e.model, "version", version,
-                      "hint", "see 'isothermctl catalog diff', undo with 'catalog unset'", NULL);
+            log_write(
+                LOG_WARNING, "claim_overridden", "model", n->e.model, "version", version, "hint",
+                "see 'isothermctl catalog diff', undo with 'catalog unset' or, for good, with "
+                "'catalog set'",
+                NULL);
             k->look_at = now_ms();
         }
     }
@@ -440,7 +466,7 @@ static void write_notes(struct keeper *k)
             (void)atomic_fetch_add(&k->notes.n_dropped, 1);
         }
         k->look_at = now_ms();
-    } else if (keeper_notes_write(&k->notes, k->path, list, &is_news, &err)) {
+    } else if (keeper_notes_write(&k->notes, k->path, list, k->current, &is_news, &err)) {
         keeper_trace_take(k->path, &k->own_trace);
         apply_proved(k, list);
     }
@@ -457,20 +483,6 @@ static void write_notes(struct keeper *k)
 
 /* ---- the machine's own database */
 
-static bool make_folder(const char *path)
-{
-    char folder[PATH_BYTES];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-            return false;
-        }
-        *at = '/';
-    }
-    return true;
-}
-
 static void upgrade(struct keeper *k)
 {
     struct catalog_error err = {.code = CATALOG_OK};
@@ -483,7 +495,7 @@ static void upgrade(struct keeper *k)
     if (k->refused != CATALOG_OK) {
         return; /* it is left as it is; once it is whole again the next start does it */
     }
-    if (!make_folder(k->path)) {
+    if (!paths_make_folders(k->path)) {
         (void)catalog_fail(&err, CATALOG_IO, "the folder of '%s' cannot be made: %s", k->path,
                            strerror(errno));
     }
@@ -502,7 +514,7 @@ static void upgrade(struct keeper *k)
     if (is_changed && v.n_conflicts > 0) {
         (void)snprintf(conflicts, sizeof conflicts, "%" PRId64, v.n_conflicts);
         log_write(LOG_WARNING, "catalog_conflicts", "n", conflicts, "version", version, "hint",
-                  "what was set on this machine holds: see 'isothermctl catalog conflicts'", NULL);
+                  "what was set on this machine holds: see 'isothermctl catalog check'", NULL);
     }
 }
 

@@ -22,7 +22,9 @@ enum keeper_learn {
     KEEPER_LEARN_OFF,     /* evidence is not stored */
     KEEPER_LEARN_SUGGEST, /* stored and shown */
     KEEPER_LEARN_APPLY    /* ... and a claim that a refusal contradicted, where the request without
-                             the parameter was accepted, becomes an override of the machine */
+                             the parameter was accepted, becomes an override of the machine for
+                             that model: of the newest version, where nobody has set it by hand,
+                             KEEPER_LEARNED_MAX a day */
 };
 struct keeper_options {
     const char *path;    /* the machine's database; it need not be there */
@@ -60,7 +62,7 @@ bool keeper_version(struct keeper *k, int64_t version, struct loop *loop, keeper
  * another database, so evidence from before a change of the file is dropped. Never blocks; copies.
  * What does not fit into the queue is dropped and counted, and so is everything while the database
  * in use is not the one at `path`. `is_proved`: the provider refused the parameter itself, not its
- * value, and accepted the same request without it. `seen` and `n` are set here. */
+ * value nor beside another one, and accepted the same request without it. `seen` and `n` are set here. */
 void keeper_evidence(struct keeper *k, struct snapshot *s, const struct evidence *e,
                      bool is_proved);
 /* Whether this claim was confirmed today already: then there is nothing to tell. No lock. */

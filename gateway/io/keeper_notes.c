@@ -25,18 +25,6 @@ void keeper_now(char out[32])
 
 /* ---- one bit for each claim */
 
-static bool has_bit(const unsigned char *bits, int64_t claim)
-{
-    return claim >= 0 && claim < KEEPER_CLAIMS && (bits[claim / 8] >> (claim % 8) & 1);
-}
-
-static void set_bit(unsigned char *bits, int64_t claim)
-{
-    if (claim >= 0 && claim < KEEPER_CLAIMS) {
-        bits[claim / 8] |= (unsigned char)(1u << (claim % 8));
-    }
-}
-
 bool keeper_notes_was_confirmed(const struct keeper_notes *q, int64_t claim)
 {
     return claim >= 0 && claim < KEEPER_CLAIMS &&
@@ -48,13 +36,7 @@ void keeper_notes_forget(struct keeper_notes *q)
     for (size_t i = 0; i < KEEPER_CLAIMS / 8; i++) {
         atomic_store_explicit(&q->today[i], 0, memory_order_relaxed);
     }
-    keeper_notes_reloaded(q);
-}
-
-void keeper_notes_reloaded(struct keeper_notes *q)
-{
-    memset(q->told[0], 0, KEEPER_CLAIMS / 8);
-    memset(q->told[1], 0, KEEPER_CLAIMS / 8);
+    q->n_learned = 0;
 }
 
 /* ---- the queue */
@@ -64,12 +46,8 @@ bool keeper_notes_init(struct keeper_notes *q)
     memset(q, 0, sizeof *q);
     q->last = &q->first;
     q->today = calloc(KEEPER_CLAIMS / 8, sizeof *q->today);
-    q->told[0] = calloc(1, KEEPER_CLAIMS / 8);
-    q->told[1] = calloc(1, KEEPER_CLAIMS / 8);
-    if (!q->today || !q->told[0] || !q->told[1] || pthread_mutex_init(&q->lock, NULL) != 0) {
+    if (!q->today || pthread_mutex_init(&q->lock, NULL) != 0) {
         free(q->today);
-        free(q->told[0]);
-        free(q->told[1]);
         memset(q, 0, sizeof *q);
         return false;
     }
@@ -81,8 +59,6 @@ void keeper_notes_release(struct keeper_notes *q)
     if (q->today) {
         keeper_notes_free(q->first);
         free(q->today);
-        free(q->told[0]);
-        free(q->told[1]);
         (void)pthread_mutex_destroy(&q->lock); /* fails only while it is held */
         memset(q, 0, sizeof *q);
     }
@@ -148,6 +124,34 @@ bool keeper_notes_wait(struct keeper_notes *q)
 
 /* ---- writing */
 
+struct search {
+    int64_t id;
+    const struct claim *found;
+};
+
+static bool is_it(const struct claim *c, void *ud)
+{
+    struct search *s = ud;
+    s->found = c->id == s->id ? c : NULL;
+    return !s->found;
+}
+
+static const struct claim *find_claim(const struct snapshot *s, int64_t id)
+{
+    struct search it = {.id = id};
+    snapshot_each(s, NULL, NULL, NULL, is_it, &it);
+    return it.found;
+}
+
+/* What traffic confirms does not outweigh what contradicts (catalog/db.c). */
+static bool is_shown(const struct snapshot *s, const struct evidence *e)
+{
+    const struct claim *c = find_claim(s, e->claim);
+    bool is_new = c && c->verdict != e->verdict && c->verdict != CLAIM_CONTRADICTED;
+    bool is_of_today = c && c->verdict_on && strncmp(c->verdict_on, e->seen, 10) == 0;
+    return !c || (!is_new && (is_of_today || c->verdict != e->verdict));
+}
+
 static bool is_same_row(const struct evidence *a, const struct evidence *b)
 {
     return a->claim == b->claim && a->verdict == b->verdict && a->origin == b->origin &&
@@ -173,7 +177,7 @@ static size_t join(const struct keeper_note *list, struct evidence *rows)
 }
 
 bool keeper_notes_write(struct keeper_notes *q, const char *path, const struct keeper_note *list,
-                        bool *is_news, struct catalog_error *err)
+                        const struct snapshot *current, bool *is_news, struct catalog_error *err)
 {
     size_t count = 0;
     for (const struct keeper_note *n = list; n; n = n->next) {
@@ -184,10 +188,8 @@ bool keeper_notes_write(struct keeper_notes *q, const char *path, const struct k
     size_t n_rows = ok ? join(list, rows) : 0;
     ok = ok && evidence_add(path, rows, n_rows, err);
     *is_news = false;
-    for (size_t i = 0; ok && i < n_rows; i++) {
-        unsigned char *told = q->told[rows[i].verdict == CLAIM_CONTRADICTED];
-        *is_news = *is_news || !has_bit(told, rows[i].claim);
-        set_bit(told, rows[i].claim);
+    for (size_t i = 0; ok && !*is_news && i < n_rows; i++) {
+        *is_news = !is_shown(current, &rows[i]);
     }
     free(rows);
     (void)atomic_fetch_add(ok ? &q->n_stored : &q->n_dropped, count);
@@ -195,18 +197,6 @@ bool keeper_notes_write(struct keeper_notes *q, const char *path, const struct k
 }
 
 /* ---- an override */
-
-struct search {
-    int64_t id;
-    const struct claim *found;
-};
-
-static bool is_it(const struct claim *c, void *ud)
-{
-    struct search *s = ud;
-    s->found = c->id == s->id ? c : NULL;
-    return !s->found;
-}
 
 /* The expression that takes this model only. false: longer than cap. */
 static bool exact_pattern(const char *model, char *out, size_t cap)
@@ -238,14 +228,26 @@ static json_t *rejected_fields(const char *day)
                      "values", "default", "items_max", "len_max", "note", "valid_from", "valid_to");
 }
 
+bool keeper_notes_may_apply(const struct keeper_note *list, const struct keeper_note *n,
+                            const struct snapshot *newest)
+{
+    if (!n->is_proved || n->e.verdict != CLAIM_CONTRADICTED || n->snap != newest) {
+        return false;
+    }
+    while (list != n && !(list->is_proved && list->snap == n->snap && list->e.claim == n->e.claim &&
+                          strcmp(list->e.model, n->e.model) == 0)) {
+        list = list->next;
+    }
+    return list == n;
+}
+
 bool keeper_notes_apply(const char *path, const struct keeper_note *n, int64_t *version,
                         struct catalog_error *err)
 {
-    struct search s = {.id = n->e.claim};
+    const struct claim *c = find_claim(n->snap, n->e.claim);
     char models[2 * sizeof n->e.model + 4], reason[256], day[11];
     *version = 0;
-    snapshot_each(n->snap, NULL, NULL, NULL, is_it, &s);
-    if (!s.found || s.found->support != CLAIM_YES || s.found->is_local ||
+    if (!c || c->support != CLAIM_YES || c->is_local ||
         !exact_pattern(n->e.model, models, sizeof models)) {
         return true;
     }
@@ -257,13 +259,13 @@ bool keeper_notes_apply(const char *path, const struct keeper_note *n, int64_t *
     }
     (void)snprintf(reason, sizeof reason,
                    "model %.128s refused '%.64s' with status %d and answered without it",
-                   n->e.model, s.found->param, n->e.status);
-    struct version_override o = {.provider = s.found->provider,
+                   n->e.model, c->param, n->e.status);
+    struct version_override o = {.provider = c->provider,
                                  .models = models,
-                                 .endpoint = s.found->endpoint,
-                                 .param = s.found->param,
+                                 .endpoint = c->endpoint,
+                                 .param = c->param,
                                  .fields = fields,
-                                 .like = s.found->id};
+                                 .like = c->id};
     struct version_stamp stamp = {"isothermd", reason, n->e.seen};
     struct catalog_version v = {.number = 0};
     bool ok = catalog_set(path, &o, &stamp, &v, err);

@@ -26,9 +26,12 @@ void keeper_trace_take(const char *path, struct keeper_trace *t)
     t->ino = st.st_ino;
     t->size = st.st_size;
     t->time = st.st_ctim;
+    /* Not when its state was changed: SQLite gives the log to the file's owner whenever root opens
+     * it, so the keeper's own load would be news to it, once a second for ever. */
     if ((size_t)snprintf(wal, sizeof wal, "%s-wal", path) < sizeof wal && stat(wal, &st) == 0) {
+        t->wal_ino = st.st_ino;
         t->wal_size = st.st_size;
-        t->wal_time = st.st_ctim;
+        t->wal_time = st.st_mtim;
     }
 }
 
@@ -47,8 +50,9 @@ bool keeper_trace_equal(const struct keeper_trace *a, const struct keeper_trace 
     if (!a->is_there || !b->is_there) {
         return a->is_there == b->is_there;
     }
-    return keeper_trace_is_same_file(a, b) && a->size == b->size && a->wal_size == b->wal_size &&
-           same_time(a->time, b->time) && same_time(a->wal_time, b->wal_time);
+    return keeper_trace_is_same_file(a, b) && a->size == b->size && a->wal_ino == b->wal_ino &&
+           a->wal_size == b->wal_size && same_time(a->time, b->time) &&
+           same_time(a->wal_time, b->wal_time);
 }
 
 static const char *base_name(const char *path)

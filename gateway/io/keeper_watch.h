@@ -16,9 +16,10 @@
 struct keeper_trace {
     bool is_there;
     dev_t dev;
-    ino_t ino;
+    ino_t ino, wal_ino;
     off_t size, wal_size;
-    struct timespec time, wal_time; /* of the inode's change: rights count too */
+    struct timespec time;     /* of the inode's change: rights count too */
+    struct timespec wal_time; /* of the content's */
 };
 void keeper_trace_take(const char *path, struct keeper_trace *t);
 bool keeper_trace_equal(const struct keeper_trace *a, const struct keeper_trace *b);

@@ -10,6 +10,8 @@
  */
 #include "records_db.h"
 
+#include "gateway/base/paths.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -205,27 +207,6 @@ static sqlite3_stmt *statement(struct records_db *db, enum statement id)
 
 /* ---- opening */
 
-/* Every folder of the path that is missing. */
-static bool make_folders(const char *path)
-{
-    char dir[PATH_MAX];
-    if ((size_t)snprintf(dir, sizeof dir, "%s", path) >= sizeof dir) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
-            struct stat st;
-            if (stat(dir, &st) != 0) { /* a folder above that is there but read-only is no error */
-                return false;
-            }
-        }
-        *p = '/';
-    }
-    return true;
-}
-
 /* The file must be there with our mode before SQLite makes it with its own; -wal and -shm get the
  * mode of the file. */
 static bool make_file(const char *path, struct failure *f)
@@ -234,7 +215,7 @@ static bool make_file(const char *path, struct failure *f)
     struct stat st;
     int fd = -1;
     bool is_there = stat(path, &st) == 0;
-    if (!is_there && make_folders(path)) {
+    if (!is_there && paths_make_folders(path)) {
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         is_there = fd >= 0 || errno == EEXIST;
     }

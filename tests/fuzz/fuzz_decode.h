@@ -61,12 +61,12 @@ static inline void fuzz_end(struct fuzz_seen *s, bool ok, const struct failure *
     answer_release(&s->answer);
 }
 
-static inline uint64_t fuzz_feed(const struct backend *b, bool is_stream, const char *p, size_t n,
-                                 size_t piece, bool *ok)
+static inline uint64_t fuzz_feed(const struct backend *b, enum wire_form form, const char *p,
+                                 size_t n, size_t piece, bool *ok)
 {
     struct fuzz_seen seen;
     struct failure f = {.status = 0};
-    struct decoder *d = b->decoder_new(is_stream ? FORM_SSE : FORM_WHOLE, true);
+    struct decoder *d = b->decoder_new(form, true);
     fuzz_check(d && fuzz_begin(&seen));
     *ok = true;
     for (size_t i = 0; *ok && i < n; i += piece) {
@@ -91,18 +91,26 @@ static inline void fuzz_refuse(const struct backend *b, int status, const char *
     json_decref(message);
 }
 
-static inline void fuzz_decode(const struct backend *b, const uint8_t *data, size_t size)
+/* `stream`: the framing in which this backend streams. */
+static inline void fuzz_decode_in(const struct backend *b, enum wire_form stream,
+                                  const uint8_t *data, size_t size)
 {
     static const int statuses[] = {400, 401, 403, 422, 429, 500, 503};
     if (size == 0) {
         return;
     }
     const char *p = (const char *)data + 1;
-    bool is_stream = data[0] & 1, whole, cut;
-    uint64_t n = fuzz_feed(b, is_stream, p, size - 1, SIZE_MAX / 2, &whole);
-    uint64_t m = fuzz_feed(b, is_stream, p, size - 1, 1 + data[0] / 2 % 16, &cut);
+    enum wire_form form = data[0] & 1 ? stream : FORM_WHOLE;
+    bool whole, cut;
+    uint64_t n = fuzz_feed(b, form, p, size - 1, SIZE_MAX / 2, &whole);
+    uint64_t m = fuzz_feed(b, form, p, size - 1, 1 + data[0] / 2 % 16, &cut);
     fuzz_check(n == m && whole == cut);
     fuzz_refuse(b, statuses[data[0] % 7], p, size - 1);
+}
+
+static inline void fuzz_decode(const struct backend *b, const uint8_t *data, size_t size)
+{
+    fuzz_decode_in(b, FORM_SSE, data, size);
 }
 
 #endif

@@ -2,7 +2,7 @@
  * runners only.
  *
  * With GOLDEN_UPDATE=1 in the environment the wanted files are written anew instead of compared:
- * read the diff like code.
+ * read the diff like code. GOLDEN_DIALECT=x takes the cases of that dialect alone.
  */
 #ifndef ISOTHERM_TEST_GOLDEN_H
 #define ISOTHERM_TEST_GOLDEN_H
@@ -92,6 +92,11 @@ static inline unsigned golden_each(const char *stage,
     assert_true(n_dialects > 0);
     for (int i = 0; i < n_dialects; i++) {
         (void)snprintf(path, sizeof path, "tests/golden/%s/%s", stage, dialects[i]->d_name);
+        const char *only = getenv("GOLDEN_DIALECT");
+        if (only && strcmp(only, dialects[i]->d_name) != 0) {
+            free(dialects[i]);
+            continue;
+        }
         int n_cases = scandir(path, &cases, golden_not_hidden, alphasort);
         for (int k = 0; k < n_cases; k++) {
             (void)snprintf(folder, sizeof folder, "%s/%s", path, cases[k]->d_name);

@@ -145,6 +145,30 @@ static void test_no_wire_path(void **state)
     json_decref(o);
 }
 
+/* A provider's second route speaks another dialect than its first one. */
+static void test_dialect_of_the_route(void **state)
+{
+    (void)state;
+    json_t *messages = json_loads("[{\"role\":\"user\",\"content\":\"hi\"}]", 0, NULL),
+           *format = json_loads("{\"type\":\"json_object\"}", 0, NULL);
+    struct call c = some_call(messages);
+    struct headers h = {.n = 0};
+    struct failure f = {.status = 0};
+    struct buf b;
+    memset(&plan, 0, sizeof plan);
+    sampling_set(&plan.send, PARAM_RESPONSE_FORMAT_JSON_OBJECT,
+                 (struct value){.type = VALUE_JSON, .j = format});
+    plan.wire[PARAM_RESPONSE_FORMAT_JSON_OBJECT] = "format";
+    c.backend = &backend_ollama;
+    buf_init(&b, 1 << 16);
+    assert_true(backend_ollama.encode(&c, &b, &h, &f));
+    assert_non_null(strstr(b.p, "\"format\":\"json\""));
+    assert_string_equal(first_bad(&c, b.p), "");
+    buf_release(&b);
+    json_decref(format);
+    json_decref(messages);
+}
+
 static void test_too_many_adjustments(void **state)
 {
     (void)state;
@@ -226,11 +250,46 @@ static void test_retry_after(void **state)
     assert_string_equal(refused(429, "", NULL, param).code, "rate_limit_exceeded");
 }
 
+/* One provider's 498 is a full tier, another's a text that it blocks. */
+static void test_status_of_one_provider(void **state)
+{
+    (void)state;
+    char param[64];
+    struct failure f = {.status = 0};
+    assert_int_equal(refused(498, OWN, NULL, param).status, 503);
+    backend_cohere.refusal(498, SLICE_LIT("{\"message\":\"blocked\"}"), NULL, param, &f);
+    assert_int_equal(f.status, 400);
+    assert_string_equal(f.message, "blocked");
+}
+
 /* Every shape of body, and the parameter that it names. */
 static const struct {
     int status;
     const char *body, *message, *param;
 } shapes[] = {
+    {400,
+     "{\"message\":\"1 validation error detected: Value '1.5' at 'inferenceConfig.topP' failed to "
+     "satisfy constraint: Member must have value less than or equal to 1\"}",
+     "1 validation error detected: Value '1.5' at 'inferenceConfig.topP' failed to satisfy "
+     "constraint: Member must have value less than or equal to 1",
+     "top_p"},
+    {400,
+     "{\"message\":\"1 validation error detected: Value 'a b' at "
+     "'toolConfig.tools.1.member.toolSpec.name' failed to satisfy constraint: Member must satisfy "
+     "regular expression pattern: [a-z]+\"}",
+     "1 validation error detected: Value 'a b' at 'toolConfig.tools.1.member.toolSpec.name' failed "
+     "to satisfy constraint: Member must satisfy regular expression pattern: [a-z]+",
+     "tools"},
+    {400,
+     "{\"message\":\"Malformed input request: #: extraneous key [logit_bias] is not permitted\"}",
+     "Malformed input request: #: extraneous key [logit_bias] is not permitted", "logit_bias"},
+    {400,
+     "{\"message\":\"The model returned the following errors: `temperature` and `top_p` cannot "
+     "both be specified for this model. Please use only one.\"}",
+     "The model returned the following errors: `temperature` and `top_p` cannot both be specified "
+     "for this model. Please use only one.",
+     "top_p"},
+    {424, "{\"Message\":\"The model could not be reached\"}", "The model could not be reached", ""},
     {400,
      "{\"error\":{\"message\":\"Unknown parameter: "
      "'top_k'.\",\"param\":\"top_k\",\"code\":\"unknown_parameter\"}}",
@@ -281,6 +340,27 @@ static const struct {
      "0.\",\"type\":\"BadRequestError\",\"param\":null,\"code\":400}",
      "top_k must be -1 (disable) or at least 1, got 0.", "top_k"},
     {400, "{\"error\":{\"message\":\"x\",\"param\":\"body.top_k\",\"code\":400}}", "x", "top_k"},
+    {422,
+     "{\"id\":\"00000000\",\"message\":\"unknown field: parameter 'min_p' is not a valid "
+     "field.\"}",
+     "unknown field: parameter 'min_p' is not a valid field.", "min_p"},
+    {400,
+     "{\"id\":\"00000000\",\"message\":\"invalid request: cannot specify both "
+     "frequency_penalty and presence_penalty\"}",
+     "invalid request: cannot specify both frequency_penalty and presence_penalty",
+     "presence_penalty"},
+    {400, "{\"message\":\"invalid request: temperature must be between 0 and 1.0 inclusive\"}",
+     "invalid request: temperature must be between 0 and 1.0 inclusive", "temperature"},
+    {400,
+     "{\"code\":\"InvalidParameter\",\"message\":\"Temperature should be in [0.0, "
+     "2.0)\",\"request_id\":\"0000\"}",
+     "Temperature should be in [0.0, 2.0)", "temperature"},
+    {400,
+     "{\"error\":{\"message\":\"<400> InternalError.Algo.InvalidParameter: Temperature should be "
+     "in [0.0, 2.0)\",\"type\":\"invalid_request_error\",\"param\":null}}",
+     "<400> InternalError.Algo.InvalidParameter: Temperature should be in [0.0, 2.0)",
+     "temperature"},
+    {400, "{\"message\":\"Access should be granted first\"}", "Access should be granted first", ""},
     {400, "{\"error\":{\"code\":400,\"message\":\"Field 'repeat_last_n': Value must be between\"}}",
      "Field 'repeat_last_n': Value must be between", "repeat_last_n"},
     {422,
@@ -441,9 +521,11 @@ int main(void)
         cmocka_unit_test(test_check_sent),
         cmocka_unit_test(test_check_sent_knows_wire_names),
         cmocka_unit_test(test_no_wire_path),
+        cmocka_unit_test(test_dialect_of_the_route),
         cmocka_unit_test(test_too_many_adjustments),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_status_of_one_provider),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_known_faults),
         cmocka_unit_test(test_clean),

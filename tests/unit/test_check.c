@@ -382,23 +382,27 @@ static void test_impossible_beyond_build(void **state)
     (void)state;
     struct snapshot *s = snapshot_with(CLAIM("*", "temperature", "\"min\":0,\"max\":1,"));
     const struct claim good = s->claims[0];
-    struct claim bad;
-    const struct {
+    struct {
         const char *words;
         struct claim claim;
-    } cases[] = {
-        {"no value is left between 2 and 1", (bad = good, bad.min = 2, bad)},
-        {"no value is left between 1 and 1",
-         (bad = good, bad.min = 1, bad.min_exclusive = true, bad)},
-        {"no integer is left between 0.5 and 0.5",
-         (bad = good, bad.min = bad.max = 0.5, bad.param_id = PARAM_COUNT, bad.is_integer = true,
-          bad)},
-        {"ends on 2026-01, before it begins on 2026-02-01",
-         (bad = good, bad.valid_from = "2026-02-01", bad.valid_to = "2026-01", bad)},
-        {"required and absent",
-         (bad = good, bad.support = CLAIM_ABSENT, bad.is_required = true, bad)},
-        {"has no place in the body", (bad = good, bad.wire = NULL, bad.is_required = true, bad)},
-    };
+    } cases[] = {{"no value is left between 2 and 1", good},
+                 {"no value is left between 1 and 1", good},
+                 {"no integer is left between 0.5 and 0.5", good},
+                 {"ends on 2026-01, before it begins on 2026-02-01", good},
+                 {"required and absent", good},
+                 {"has no place in the body", good}};
+    cases[0].claim.min = 2;
+    cases[1].claim.min = 1;
+    cases[1].claim.min_exclusive = true;
+    cases[2].claim.min = cases[2].claim.max = 0.5;
+    cases[2].claim.param_id = PARAM_COUNT;
+    cases[2].claim.is_integer = true;
+    cases[3].claim.valid_from = "2026-02-01";
+    cases[3].claim.valid_to = "2026-01";
+    cases[4].claim.support = CLAIM_ABSENT;
+    cases[4].claim.is_required = true;
+    cases[5].claim.wire = NULL;
+    cases[5].claim.is_required = true;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         change(&s->claims[0], &cases[i].claim);
         struct found all = run(s, &usual);

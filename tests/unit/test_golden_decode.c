@@ -1,16 +1,21 @@
 /* test_golden_decode.c - tests/golden/decode/<dialect>/<case>: bytes of a 2xx answer -> deltas.
  *
- * in.sse is a stream, in.json one whole body; for the engine in.json is the list of its frames.
- * Each is fed whole, byte by byte and in random pieces; streams also with other line ends and
- * without the space after `data:`. The deltas are always the same.
+ * in.sse is a stream, in.array a stream as one JSON array, in.lines one of
+ * lines, in.json one whole body,
+ * in.frames.json the frames of an AWS stream in clear; for the engine in.json is the list of its
+ * frames. Each is fed whole, byte by byte and in random pieces; streams also with other line ends
+ * and without the space after `data:`. The deltas are always the same.
  */
 #include "golden.h"
 
 #include "gateway/backend/backend.h"
+#include "tests/lib/aws_bytes.h"
 
 struct result {
     json_t *deltas;
 };
+
+static struct provider provider; /* of the case at hand */
 
 static const char *kind_name(enum delta_kind k)
 {
@@ -103,12 +108,12 @@ static json_t *finish_result(struct result *r, bool ok, const struct failure *f)
     return json_pack("{s:o}", "deltas", r->deltas);
 }
 
-static json_t *decode(const struct backend *b, bool is_stream, bool is_chat, struct slice in,
+static json_t *decode(const struct backend *b, enum wire_form form, bool is_chat, struct slice in,
                       cut_fn *cut, uint64_t seed)
 {
     struct result r = {json_array()};
     struct failure f = {.status = 0};
-    struct decoder *d = b->decoder_new(is_stream ? FORM_SSE : FORM_WHOLE, is_chat);
+    struct decoder *d = backend_decoder(b, &provider, form, is_chat);
     assert_non_null(d);
     bool ok = true;
     for (size_t i = 0; ok && i < in.len;) {
@@ -187,11 +192,52 @@ static void run_framings(const char *folder, const struct backend *b, bool is_ch
         size_t len;
         char *other = reframe(in, framings[i].line_end, framings[i].keeps_space, &len);
         expect_same(folder, framings[i].name, want,
-                    decode(b, true, is_chat, (struct slice){other, len}, cut_whole, 0));
+                    decode(b, FORM_SSE, is_chat, (struct slice){other, len}, cut_whole, 0));
         expect_same(folder, framings[i].name, want,
-                    decode(b, true, is_chat, (struct slice){other, len}, cut_byte, 0));
+                    decode(b, FORM_SSE, is_chat, (struct slice){other, len}, cut_byte, 0));
         free(other);
     }
+}
+
+/* ---- in.frames.json: [{headers, payload}] of AWS, in clear; numbers are big-endian */
+
+static size_t put_frame(char *to, const json_t *frame)
+{
+    char *payload = json_dumps(json_object_get(frame, "payload"), JSON_COMPACT);
+    const char *name;
+    json_t *value;
+    size_t headers = 0;
+    json_object_foreach (json_object_get(frame, "headers"), name, value) {
+        struct slice text = {json_string_value(value), json_string_length(value)};
+        headers += aws_put_header(to + 12 + headers, name, text);
+    }
+    size_t n = aws_put_frame(to, headers, slice_str(payload));
+    free(payload);
+    return n;
+}
+
+/* NULL: there is no such file. */
+static char *aws_bytes(const char *folder, size_t *len)
+{
+    json_t *frames = golden_load(folder, "in.frames.json");
+    char *p = frames ? malloc(1 << 20) : NULL;
+    *len = 0;
+    for (size_t i = 0; i < json_array_size(frames); i++) {
+        *len += put_frame(p + *len, json_array_get(frames, i));
+        assert_true(*len < 1 << 19);
+    }
+    json_decref(frames);
+    return p;
+}
+
+/* provider.json, where a case needs one: {quirks:{thinks_in_tags}} */
+static void set_provider(const char *folder)
+{
+    json_t *o = golden_load(folder, "provider.json");
+    const json_t *quirks = json_object_get(o, "quirks");
+    provider = (struct provider){.id = "acme"};
+    provider.quirks.thinks_in_tags = json_is_true(json_object_get(quirks, "thinks_in_tags"));
+    json_decref(o);
 }
 
 static void run_case(const char *folder, const char *dialect, const char *name)
@@ -205,23 +251,31 @@ static void run_case(const char *folder, const char *dialect, const char *name)
         json_decref(frames);
         return;
     }
-    bool is_chat = strncmp(name, "text-", 5) != 0, is_stream = true;
-    size_t len = 0;
-    char *bytes = golden_bytes(folder, "in.sse", &len);
-    if (!bytes) {
-        is_stream = false;
-        bytes = golden_bytes(folder, "in.json", &len);
+    set_provider(folder);
+    static const struct {
+        const char *file;
+        enum wire_form form;
+    } files[] = {{"in.sse", FORM_SSE},
+                 {"in.array", FORM_ARRAY},
+                 {"in.lines", FORM_LINES},
+                 {"in.json", FORM_WHOLE}};
+    bool is_chat = strncmp(name, "text-", 5) != 0;
+    size_t len = 0, which = 0;
+    char *bytes = golden_bytes(folder, files[0].file, &len);
+    while (!bytes && ++which < sizeof files / sizeof *files) {
+        bytes = golden_bytes(folder, files[which].file, &len);
     }
+    enum wire_form form = bytes ? files[which].form : FORM_AWS;
+    bytes = bytes ? bytes : aws_bytes(folder, &len);
     assert_non_null(bytes);
     struct slice in = {bytes, len};
-    json_t *got = decode(b, is_stream, is_chat, in, cut_whole, 0);
+    json_t *got = decode(b, form, is_chat, in, cut_whole, 0);
     golden_check(folder, got);
-    expect_same(folder, "byte by byte", got, decode(b, is_stream, is_chat, in, cut_byte, 0));
+    expect_same(folder, "byte by byte", got, decode(b, form, is_chat, in, cut_byte, 0));
     for (uint64_t seed = 1; seed <= 100; seed++) {
-        expect_same(folder, "random pieces", got,
-                    decode(b, is_stream, is_chat, in, cut_random, seed));
+        expect_same(folder, "random pieces", got, decode(b, form, is_chat, in, cut_random, seed));
     }
-    if (is_stream) {
+    if (form == FORM_SSE) {
         run_framings(folder, b, is_chat, in, got);
     }
     json_decref(got);

@@ -1,10 +1,10 @@
 /* test_golden_encode.c - tests/golden/encode/<dialect>/<case>: a call -> the bytes that leave, its
  * headers and its adjustments.
  *
- * in.json: {provider:{auth, auth_header, headers}, claims:{name:{support, is_integer, wire}},
- * model, key, stream, messages | prompt, send:{canonical name: value}, wire:{canonical name: path,
- * where it differs}, extra:{path: value}, stop:{sent, no_blank}} want.json: {body, headers,
- * adjustments} or {error:{status, code, param, message}}
+ * in.json: {provider:{auth, auth_header, chat_endpoint, headers}, claims:{name:{support,
+ * is_integer, wire, endpoint}}, model, key, stream, messages | prompt, send:{canonical name:
+ * value}, wire:{canonical name: path, where it differs}, extra:{path: value}, stop:{sent,
+ * no_blank}} want.json: {body, headers, adjustments} or {error:{status, code, param, message}}
  */
 #include "golden.h"
 
@@ -65,6 +65,7 @@ static void set_claims(struct setup *s)
         c->support = support_of(text(o, "support"));
         c->is_integer = json_is_true(json_object_get(o, "is_integer"));
         c->wire = text(o, "wire");
+        c->endpoint = text(o, "endpoint");
         if (behaviour_of(name) != BEHAVIOUR_COUNT) {
             s->rules.behaviour[behaviour_of(name)] = c;
         } else {
@@ -115,6 +116,16 @@ static void set_plan(struct setup *s)
     s->plan.stop_no_blank = json_is_true(json_object_get(stop, "no_blank"));
 }
 
+static void set_quirks(struct setup *s, const json_t *o)
+{
+    struct provider_quirks *q = &s->provider.quirks;
+    q->tool_id_len = json_integer_value(json_object_get(o, "tool_id_len"));
+    q->has_one_system = json_is_true(json_object_get(o, "one_system"));
+    q->has_turn_after_tool = json_is_true(json_object_get(o, "turn_after_tool"));
+    q->has_strict_messages = json_is_true(json_object_get(o, "strict_messages"));
+    q->reasoning_key = text(o, "reasoning_key");
+}
+
 static void set_up(struct setup *s, const char *folder, const char *dialect)
 {
     memset(s, 0, sizeof *s);
@@ -125,10 +136,13 @@ static void set_up(struct setup *s, const char *folder, const char *dialect)
     s->provider = (struct provider){.id = "acme",
                                     .dialect = dialect,
                                     .auth_header = text(p, "auth_header"),
+                                    .chat_endpoint = text(p, "chat_endpoint"),
                                     .headers = json_object_get(p, "headers")};
     s->provider.auth = !auth                         ? CATALOG_AUTH_NONE
                        : strcmp(auth, "bearer") == 0 ? CATALOG_AUTH_BEARER
+                       : strcmp(auth, "sigv4") == 0  ? CATALOG_AUTH_SIGV4
                                                      : CATALOG_AUTH_HEADER;
+    set_quirks(s, json_object_get(p, "quirks"));
     s->rules.provider = &s->provider;
     set_claims(s);
     set_plan(s);

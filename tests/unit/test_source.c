@@ -184,6 +184,11 @@ static void test_providers(void **state)
     refuse(ONE(".hidden", ""), "id", " line 1: provider: ", "must be of");
     refuse(ONE("p", ", \"base_url\": \"ftp://x\""), "base_url", " line 1: provider: ", "https://");
     refuse(ONE("p", ", \"stand_in\": 1"), "stand_in", " line 1: provider: ", "string");
+    refuse(ONE("p", ", \"sign_service\": \"s\""), "sign_service", " line 1: provider: ", "sigv4");
+    refuse(ONE("p", ", \"sign_hosts\": \"s\""), "sign_hosts", " line 1: provider: ", "sigv4");
+    refuse("{\"provider\": {\"id\": \"p\", \"title\": \"P\", \"dialect\": \"x\", \"auth\": "
+           "\"sigv4\"}, \"claims\": []}",
+           "sign_service", " line 1: provider: ", "always");
 }
 
 /* Whatever is cut off: an error, never a crash, and no line without a number. */

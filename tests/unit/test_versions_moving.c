@@ -218,7 +218,7 @@ static bool note_verdict(int64_t claim, enum claim_verdict verdict, const char *
 static void check_verdict(const struct evidence *e, const char *want)
 {
     struct catalog_error err = {0};
-    struct db *db;
+    struct db *db = NULL;
     char got[64] = "";
     if (!evidence_add(db_path, e, 1, &err) || !db_open(&db, db_path, &err) ||
         !db_verdicts(db, 1, note_verdict, got, &err)) {

@@ -1,0 +1,83 @@
+/* test_exchange_evidence.c - what may be kept of a refusal's text, and what it says. */
+#include "gateway/exchange_evidence.h"
+
+#include "gateway/backend/refusal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static bool is_content(const char *text, const char *body)
+{
+    json_t *b = json_loads(body, 0, NULL);
+    assert_non_null(b);
+    bool is = exchange_evidence_is_content(text, b);
+    json_decref(b);
+    return is;
+}
+
+static void test_content(void **state)
+{
+    (void)state;
+    static const char body[] =
+        "{\"model\": \"unsupported-parameter-model-of-long-name\", \"reasoning_effort\": "
+        "\"minimal\","
+        " \"user\": \"some-one-77\", \"stop\": [\"halting here\"], \"messages\": ["
+        "{\"role\": \"developer\", \"content\": \"abcdefghijklmnopqrstuvwxyz0123456789\"},"
+        "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"the pin: 4711\"}]},"
+        "{\"role\": \"user\", \"content\": \"hi\"}]}";
+    static const struct {
+        const char *text;
+        bool is;
+    } cases[] = {
+        {"Unsupported parameter: 'top_k' is not supported with this model.", false},
+        {"'minimal' is no effort of unsupported-parameter-model-of-long-name", false},
+        {"hi, developer", false},
+        {"", false},
+        {"you said abcdefghijklmnopqrstuvwx", true},               /* the first 24 */
+        {"you said abcdefghijklmnopqrstuvw", false},               /* 23 of a longer text */
+        {"you said defghijklmnopqrstuvwxyz01 ...", true},          /* from its middle */
+        {"A B C D E F G H I J K L M N O P Q R S T U V W X", true}, /* written otherwise */
+        {"nopqrstuvwxyz0123456789", false},
+        {"mnopqrstuvwxyz0123456789", true},    /* the last 24 */
+        {"about \"THE PIN:\\n4711\"?", false}, /* an n more: not the same letters */
+        {"about THE PIN 4711?", true},
+        {"ended by 'halting here'", true},
+        {"user some-one-77 may not", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (is_content(cases[i].text, body) != cases[i].is) {
+            fail_msg("'%s' is taken %sfor content", cases[i].text, cases[i].is ? "not " : "");
+        }
+    }
+    assert_false(is_content("anything at all", "{}"));
+}
+
+static void test_refused_as_such(void **state)
+{
+    (void)state;
+    assert_true(refusal_is_of_parameter("unsupported_parameter", ""));
+    assert_true(refusal_is_of_parameter("", "Unknown parameter: 'top_k'."));
+    assert_true(refusal_is_of_parameter("", "seed: Extra inputs are not permitted"));
+    assert_true(refusal_is_of_parameter(
+        "", "Unsupported parameter: 'seed' is not supported with this model."));
+    assert_false(refusal_is_of_parameter("unsupported_value",
+                                         "Unsupported value: 'temperature' does not support 0.2 "
+                                         "with this model. Only the default (1) value is "
+                                         "supported."));
+    assert_false(
+        refusal_is_of_parameter("", "Invalid 'temperature': decimal above maximum value."));
+    assert_false(refusal_is_of_parameter("", "top_p must be in the range (0, 1]"));
+    assert_false(refusal_is_of_parameter("", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_content),
+        cmocka_unit_test(test_refused_as_such),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
