@@ -245,7 +245,7 @@ static bool takes_model(struct find *f, int64_t id, const char *pattern, bool *o
 static bool find_row(int64_t id, const struct db_cell *cells, void *ud)
 {
     struct find *f = ud;
-    struct claim_row row;
+    struct claim_row row = {.n_owned = 0};
     bool ok = true;
     if (!takes_model(f, id, cells[COLUMN_models].s, &ok)) {
         return ok;

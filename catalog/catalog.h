@@ -213,7 +213,8 @@ CATALOG_WARN_UNUSED bool catalog_versions(struct catalog *c, catalog_version_fn 
 CATALOG_WARN_UNUSED bool catalog_version_at(struct catalog *c, const char *day, int64_t *out,
                                             struct catalog_error *err);
 /* Claims of one version without loading all of it: a few milliseconds for a provider, as long as a
- * snapshot for all. `claim` lives until the callback returns. Filters as with snapshot_each; version 0 is the newest. */
+ * snapshot for all. `claim` lives until the callback returns. Filters as with snapshot_each;
+ * version 0 is the newest. */
 CATALOG_WARN_UNUSED bool catalog_claims(struct catalog *c, int64_t version, const char *provider,
                                         const char *model, const char *param, catalog_claim_fn *fn,
                                         void *ud, struct catalog_error *err);

@@ -62,10 +62,10 @@ enum reason {
     REASON_REQUIRED,  /* the provider refuses a request without it */
     REASON_WIRE_NAME, /* the provider's name for it differs */
     REASON_OTHER_SCOPE,
-    REASON_ENFORCED_LOCALLY, /* stop strings: the gateway cuts the text itself */
+    REASON_ENFORCED_LOCALLY,    /* stop strings: the gateway cuts the text itself */
     REASON_DEFAULT_OF_PROVIDER, /* left out it would mean something else there */
-    REASON_ROLE,             /* content: a role or its place was changed */
-    REASON_NOT_SERVED        /* sent, but the answer lacks it */
+    REASON_ROLE,                /* content: a role or its place was changed */
+    REASON_NOT_SERVED           /* sent, but the answer lacks it */
 };
 const char *action_name(enum action a); /* "clamped" */
 const char *reason_name(enum reason r); /* "above_max" */

@@ -210,6 +210,29 @@ static bool check_quirks(const struct source_place *at, const char *field, const
     return true;
 }
 
+static bool check_provider_field(const struct source_place *at, const char *key,
+                                 const json_t *value)
+{
+    if (strcmp(key, "headers") == 0) {
+        return check_pairs(at, key, value);
+    }
+    if (strcmp(key, "also") == 0) {
+        return check_route(at, key, value);
+    }
+    if (strcmp(key, "quirks") == 0) {
+        return check_quirks(at, key, value);
+    }
+    if (strcmp(key, "is_local") == 0) {
+        return json_is_true(value) || source_bad(at, key, "must be true or false");
+    }
+    return IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "stream_path",
+                     "text_path", "text_stream_path", "sign_service", "sign_hosts", "chat_endpoint",
+                     "text_endpoint", "auth", "auth_header", "key_env", "stand_in",
+                     "request_id_header")
+               ? check_text(at, key, value)
+               : source_bad(at, key, "is not a field of a provider");
+}
+
 bool source_check_provider(const struct source_place *at, const json_t *provider)
 {
     static const char *const needed[] = {"id", "title", "dialect", "auth"};
@@ -221,24 +244,7 @@ bool source_check_provider(const struct source_place *at, const json_t *provider
         }
     }
     json_object_foreach ((json_t *)provider, key, value) {
-        bool ok;
-        if (strcmp(key, "headers") == 0) {
-            ok = check_pairs(at, key, value);
-        } else if (strcmp(key, "also") == 0) {
-            ok = check_route(at, key, value);
-        } else if (strcmp(key, "quirks") == 0) {
-            ok = check_quirks(at, key, value);
-        } else if (strcmp(key, "is_local") == 0) {
-            ok = json_is_true(value) || source_bad(at, key, "must be true or false");
-        } else if (IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "stream_path",
-                             "text_path", "text_stream_path", "sign_service", "sign_hosts",
-                             "chat_endpoint", "text_endpoint", "auth", "auth_header", "key_env",
-                             "stand_in", "request_id_header")) {
-            ok = check_text(at, key, value);
-        } else {
-            ok = source_bad(at, key, "is not a field of a provider");
-        }
-        if (!ok) {
+        if (!check_provider_field(at, key, value)) {
             return false;
         }
     }

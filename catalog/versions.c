@@ -7,7 +7,6 @@
 #include "versions_content.h"
 #include "catalog_inside.h"
 #include "check_inside.h"
-#include "nearest.h"
 #include "snapshot.h"
 #include "source.h"
 
@@ -399,94 +398,6 @@ static bool lay_over(json_t *claim, const json_t *fields, struct catalog_error *
     return true;
 }
 
-/* The place in the body that all claims of the provider name for the parameter at that endpoint,
- * *out, which is the caller's; NULL: they differ, or there is none. */
-static bool usual_wire(struct change *c, const char *provider, const char *param,
-                       const char *endpoint, json_t **out, struct catalog_error *err)
-{
-    *out = NULL;
-    for (size_t i = 0; i < c->now.n_claims; i++) {
-        const struct member *m = &c->now.claims[i];
-        if (strcmp(m->provider, provider) != 0 || strcmp(m->param, param) != 0 ||
-            (endpoint && strcmp(m->endpoint, endpoint) != 0)) {
-            continue;
-        }
-        json_t *claim = content_claim_json(c->db, m->id, err);
-        if (!claim) {
-            json_decref(*out);
-            return false;
-        }
-        json_t *wire = json_object_get(claim, "wire");
-        bool is_other = wire && *out && !json_equal(wire, *out);
-        if (wire && !*out) {
-            *out = json_incref(wire);
-        }
-        json_decref(claim);
-        if (is_other) {
-            json_decref(*out);
-            *out = NULL;
-            return true;
-        }
-    }
-    return true;
-}
-
-/* A claim that was laid over nothing: what every claim needs and nobody should have to say. */
-static bool fill_new(struct change *c, const struct version_override *o, const char *endpoint,
-                     json_t *claim, struct catalog_error *err)
-{
-    json_t *wire = NULL;
-    const char *support = json_string_value(json_object_get(claim, "support"));
-    if (!json_object_get(claim, "support")) {
-        if (err && err->code == CATALOG_OK) {
-            (void)snprintf(err->param, sizeof err->param, "support");
-        }
-        return catalog_fail(err, CATALOG_BAD_SOURCE,
-                            "%.64s '%.60s' %.40s: 'support' is missing, and no claim is there to "
-                            "take it from: give --support, and limits where there are any",
-                            o->provider, o->models, o->param);
-    }
-    if (!json_object_get(claim, "confidence") &&
-        !put(claim, "confidence", json_string("medium"), err)) {
-        return false;
-    }
-    if (!support || strcmp(support, "yes") != 0 || json_object_get(claim, "wire")) {
-        return true;
-    }
-    if (!usual_wire(c, o->provider, o->param, endpoint, &wire, err)) {
-        return false;
-    }
-    return !wire || put(claim, "wire", wire, err);
-}
-
-/* A slip here would make an override that nothing ever asks. */
-static bool check_endpoint(const struct change *c, const struct version_override *o,
-                           const json_t *provider, struct catalog_error *err)
-{
-    static const char *const own[] = {"chat_endpoint", "text_endpoint"};
-    const char *other =
-        json_string_value(json_object_get(json_object_get(provider, "also"), "chat_endpoint"));
-    char text[NEAREST_TEXT_MAX];
-    struct nearest n;
-    if (!o->endpoint) {
-        return true;
-    }
-    nearest_init(&n, o->endpoint);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const char *name = json_string_value(json_object_get(provider, own[i]));
-        nearest_offer(&n, name ? name : "");
-    }
-    nearest_offer(&n, other ? other : "");
-    for (size_t i = 0; i < c->now.n_claims; i++) {
-        const struct member *m = &c->now.claims[i];
-        if (strcmp(m->provider, o->provider) == 0) {
-            nearest_offer(&n, m->endpoint);
-        }
-    }
-    return n.is_known || catalog_fail(err, CATALOG_NOT_FOUND, "provider '%.64s' has %s",
-                                      o->provider, nearest_text(&n, "endpoint", text));
-}
-
 static bool check_words(const struct version_override *o, struct catalog_error *err)
 {
     const char *const words[] = {o->provider, o->models, o->param, o->endpoint};
@@ -532,7 +443,7 @@ static json_t *override_claim(struct change *c, const struct version_override *o
     }
     bool is_new = claim && json_object_size(claim) == 0;
     ok = claim && lay_over(claim, o->fields, err) &&
-         (!is_new || fill_new(c, o, endpoint, claim, err)) &&
+         (!is_new || override_fill(c, o, endpoint, claim, err)) &&
          put(claim, "models", json_string(o->models), err) &&
          put(claim, "param", json_string(o->param), err) &&
          (!endpoint || put(claim, "endpoint", text_or_none(endpoint), err));
@@ -586,7 +497,7 @@ bool catalog_set(const char *path, const struct version_override *o,
     bool ok = check_words(o, err) && change_begin(&c, path, stamp, err);
     if (ok) {
         provider = provider_json(&c, o->provider, err);
-        ok = provider && check_endpoint(&c, o, provider, err);
+        ok = provider && override_check_endpoint(&c, o, provider, err);
         claim = ok ? override_claim(&c, o, provider, stamp->created, err) : NULL;
         ok = claim && put(claim, "provider", json_string(o->provider), err) &&
              change_member(&c, claim, &m, err) &&

@@ -147,4 +147,16 @@ struct member *change_find(struct change *c, const struct member *key, int64_t l
 void change_take_out(struct change *c, struct member *at);
 void change_settle(struct change *c, const struct member *key);
 
+/* ---- an override (versions_override.c) */
+
+/* A claim that was laid over nothing gets what every claim needs: a confidence, and the place in
+ * the body that all claims of the provider name for the parameter. false: `support` is missing. */
+CATALOG_WARN_UNUSED bool override_fill(struct change *c, const struct version_override *o,
+                                       const char *endpoint, json_t *claim,
+                                       struct catalog_error *err);
+/* Whether the provider has the endpoint: a slip would make an override that nothing ever asks. */
+CATALOG_WARN_UNUSED bool override_check_endpoint(const struct change *c,
+                                                 const struct version_override *o,
+                                                 const json_t *provider, struct catalog_error *err);
+
 #endif

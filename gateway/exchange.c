@@ -302,7 +302,7 @@ static void free_decoder(struct exchange *x)
 static bool begin_decoding(struct exchange *x, enum wire_form form)
 {
     free_decoder(x);
-    x->dec = x->backend->decoder_new(form, x->kind == REQUEST_CHAT);
+    x->dec = backend_decoder(x->backend, x->prep.target.provider, form, x->kind == REQUEST_CHAT);
     return x->dec || failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
 }
 

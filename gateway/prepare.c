@@ -287,6 +287,7 @@ bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struc
 {
     const struct content *content = &p->request.content;
     struct call c = {.provider = p->target.provider,
+                     .backend = p->target.backend,
                      .rules = &p->rules,
                      .model = p->target.model,
                      .messages = content->messages,

@@ -14,7 +14,7 @@
 struct reply {
     bool is_chat, include_usage, echo;
     bool hides_logprobs; /* nobody asked for them: some backends send them all the same */
-    char id[48]; /* chatcmpl-... or cmpl-... */
+    char id[48];         /* chatcmpl-... or cmpl-... */
     int64_t created_s;
     const char *model; /* as served */
     const char *system_fingerprint;

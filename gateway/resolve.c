@@ -119,28 +119,40 @@ static bool set_url(struct target *t, const char *path, struct failure *f)
                        "the address of provider '%.64s' is too long", t->provider_name);
 }
 
-static bool set_address(struct target *t, const struct config_provider *configured,
-                        enum request_kind kind, bool is_stream, struct failure *f)
+static const char *path_of(const struct provider *p, enum request_kind kind, bool is_stream)
 {
-    const struct provider *p = t->provider;
-    const char *path = kind != REQUEST_CHAT          ? p->text_path
-                       : is_stream && p->stream_path ? p->stream_path
-                                                     : p->chat_path;
-    t->base_url = configured && configured->base_url ? configured->base_url : p->base_url;
-    if (!t->base_url) {
-        return failure_set(f, 404, "model_not_found", "model",
-                           "provider '%.64s' has no address of its own: set base_url for it in the "
-                           "configuration, under providers",
-                           t->provider_name);
-    }
+    bool is_chat = kind == REQUEST_CHAT;
+    const char *streamed = is_chat ? p->stream_path : p->text_stream_path;
+    return is_stream && streamed ? streamed : is_chat ? p->chat_path : p->text_path;
+}
+
+bool resolve_at(struct target *t, const char *base_url, enum request_kind kind, bool is_stream,
+                struct failure *f)
+{
+    const char *path = path_of(t->provider, kind, is_stream);
+    t->base_url = base_url;
     if (!path) {
         return failure_set(f, 404, "endpoint_not_supported", "model",
                            "provider '%.64s' has no raw completions: use /v1/chat/completions",
                            t->provider_name);
     }
+    return set_url(t, path, f);
+}
+
+static bool set_address(struct target *t, const struct config_provider *configured,
+                        enum request_kind kind, bool is_stream, struct failure *f)
+{
+    const char *base =
+        configured && configured->base_url ? configured->base_url : t->provider->base_url;
+    if (!base) {
+        return failure_set(f, 404, "model_not_found", "model",
+                           "provider '%.64s' has no address of its own: set base_url for it in the "
+                           "configuration, under providers",
+                           t->provider_name);
+    }
     t->key_name = key_name_of(t, configured);
     t->switches = configured ? configured->switches : NULL;
-    return set_url(t, path, f);
+    return resolve_at(t, base, kind, is_stream, f);
 }
 
 bool resolve_also(struct target *t, bool is_stream, struct failure *f)

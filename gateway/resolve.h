@@ -29,6 +29,9 @@ struct target {
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
              bool is_stream, const char *model, struct target *out, struct failure *f)
     __attribute__((warn_unused_result));
+/* The address of a hosted target below another base, borrowed: "http://127.0.0.1:8000/v1". */
+bool resolve_at(struct target *t, const char *base_url, enum request_kind kind, bool is_stream,
+                struct failure *f) __attribute__((warn_unused_result));
 /* Turns a hosted target to its provider's second route (struct provider_route): another dialect at
  * another address. false: there is none (failure untouched), or as above. */
 bool resolve_also(struct target *t, bool is_stream, struct failure *f)

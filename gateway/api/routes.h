@@ -7,8 +7,8 @@
 /* A server_handler_fn; ud is the struct gateway. */
 void routes_handle(struct conn *c, void *gateway);
 
-/* The endpoints off the main path. Each answers before it returns, but for api_catalog_show(), which
- * may wait for a version to be loaded. */
+/* The endpoints off the main path. Each answers before it returns, but for api_catalog_show(),
+ * which may wait for a version to be loaded. */
 void api_models_list(struct gateway *g, struct conn *c);
 void api_models_get(struct gateway *g, struct conn *c, const char *id);
 void api_catalog_show(struct gateway *g, struct conn *c);

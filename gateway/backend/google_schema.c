@@ -286,41 +286,57 @@ static bool put_additional(struct walk *w, const char *key, const json_t *value,
     return json_object_set_new(out, key, v) == 0;
 }
 
-static bool put_other(struct walk *w, const char *key, const json_t *value, json_t *out)
+static bool put_all_of(struct walk *w, const char *key, const json_t *list, json_t *out)
 {
-    if (strcmp(key, "type") == 0) {
-        return put_type(w, key, value, out);
-    }
-    if (strcmp(key, "enum") == 0) {
-        return put_enum(w, key, value, out);
-    }
-    if (strcmp(key, "const") == 0) {
-        return put_const(w, key, value, out);
-    }
-    if (strcmp(key, "anyOf") == 0 || strcmp(key, "oneOf") == 0) {
-        return put_any_of(w, key, value, out);
-    }
-    if (strcmp(key, "allOf") == 0) {
-        return json_array_size(value) == 1 && json_is_object(json_array_get(value, 0))
-                   ? put_schema(w, json_array_get(value, 0), out)
-                   : refuse(w, key);
-    }
-    if (strcmp(key, "additionalProperties") == 0) {
-        return put_additional(w, key, value, out);
-    }
-    if (strcmp(key, "$ref") == 0) {
-        return put_ref(w, key, value, out);
-    }
-    if (strcmp(key, "definitions") == 0) {
-        return json_object_set_new(out, "$defs", sub_map(w, value, key)) == 0;
-    }
-    if (strcmp(key, "nullable") == 0) {
-        return !json_is_true(value) || drop(w, key);
-    }
-    /* format: of strings only one form is known there */
+    const json_t *only = json_array_get(list, 0);
+    bool is_one = json_array_size(list) == 1 && json_is_object(only);
+    return is_one ? put_schema(w, only, out) : refuse(w, key);
+}
+
+static bool put_definitions(struct walk *w, const char *key, const json_t *map, json_t *out)
+{
+    return json_object_set_new(out, "$defs", sub_map(w, map, key)) == 0;
+}
+
+/* Not JSON Schema's own: false says nothing. */
+static bool put_nullable(struct walk *w, const char *key, const json_t *value, json_t *out)
+{
+    (void)out;
+    return !json_is_true(value) || drop(w, key);
+}
+
+/* Of strings only one form is known there. */
+static bool put_format(struct walk *w, const char *key, const json_t *value, json_t *out)
+{
     bool is_known = is_word(value, "date-time") || is_word(value, "float") ||
                     is_word(value, "double") || is_word(value, "int32") || is_word(value, "int64");
     return is_known ? json_object_set(out, key, (json_t *)value) == 0 : drop(w, key);
+}
+
+static bool put_other(struct walk *w, const char *key, const json_t *value, json_t *out)
+{
+    static const struct {
+        const char *name;
+        bool (*put)(struct walk *w, const char *key, const json_t *value, json_t *out);
+    } ways[] = {
+        {"type", put_type},
+        {"enum", put_enum},
+        {"const", put_const},
+        {"anyOf", put_any_of},
+        {"oneOf", put_any_of},
+        {"allOf", put_all_of},
+        {"additionalProperties", put_additional},
+        {"$ref", put_ref},
+        {"definitions", put_definitions},
+        {"nullable", put_nullable},
+        {"format", put_format},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(ways[i].name, key) == 0) {
+            return ways[i].put(w, key, value, out);
+        }
+    }
+    return drop(w, key);
 }
 
 static bool put_int64(struct walk *w, const char *key, const json_t *value, json_t *out)

@@ -93,7 +93,7 @@ static bool responses_shape(const struct call *c, enum param p, json_t **value, 
  * who did not ask for it is not stored. */
 static bool keep_unstored(const struct call *c, struct failure *f)
 {
-    const struct claim *claim = c->rules ? c->rules->param[PARAM_STORE] : NULL;
+    const struct claim *claim = c->rules ? rules_claim(c->rules, PARAM_STORE, c->send) : NULL;
     struct plan *plan = c->plan;
     if (sampling_has(c->send, PARAM_STORE) || !claim || claim->support != CLAIM_YES ||
         !claim->wire) {
@@ -430,11 +430,35 @@ static bool emit_finish(struct decoder *d, const char *word)
     return d->fn(&x, d->ud);
 }
 
+/* The items of `output`, where nothing of them has come before. */
+static bool take_output(struct decoder *d, const json_t *output)
+{
+    bool is_old = d->pieces.is_stream && d->has_content;
+    for (size_t i = 0; !is_old && i < json_array_size(output); i++) {
+        if (i == OUTPUT_MAX) {
+            return malformed(d, "holds more items than can be");
+        }
+        if (!take_item(d, i, json_array_get(output, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Why it ended: the reason of an incomplete one, else "completed". */
+static const char *end_word(const json_t *response)
+{
+    const char *why = json_string_value(jsonio_get_path(response, "incomplete_details.reason"));
+    if (!is_word(json_object_get(response, "status"), "incomplete")) {
+        return "completed";
+    }
+    return why ? why : "max_output_tokens";
+}
+
 /* A response that has come to an end, in whatever way. */
 static bool take_response(struct decoder *d, const json_t *response)
 {
     const json_t *status = json_object_get(response, "status"),
-                 *why = jsonio_get_path(response, "incomplete_details.reason"),
                  *output = json_object_get(response, "output");
     if (is_word(status, "failed") || is_word(status, "cancelled")) {
         return fail_inside(d, response);
@@ -445,26 +469,11 @@ static bool take_response(struct decoder *d, const json_t *response)
     if (json_is_string(status) && !is_word(status, "completed") && !is_word(status, "incomplete")) {
         return malformed(d, "is not finished");
     }
-    if (!take_meta(d, response)) {
-        return false;
-    }
-    bool is_old = d->pieces.is_stream && d->has_content;
-    for (size_t i = 0; !is_old && i < json_array_size(output); i++) {
-        if (i == OUTPUT_MAX) {
-            return malformed(d, "holds more items than can be");
-        }
-        if (!take_item(d, i, json_array_get(output, i))) {
-            return false;
-        }
-    }
-    const char *word = is_word(status, "incomplete") ? "max_output_tokens" : "completed";
-    struct delta end = {.kind = DELTA_END};
-    if (!emit_finish(d, json_is_string(why) && is_word(status, "incomplete")
-                            ? json_string_value(why)
-                            : word) ||
+    if (!take_meta(d, response) || !take_output(d, output) || !emit_finish(d, end_word(response)) ||
         !take_usage(d, json_object_get(response, "usage"))) {
         return false;
     }
+    struct delta end = {.kind = DELTA_END};
     d->is_ended = true;
     return d->fn(&end, d->ud);
 }

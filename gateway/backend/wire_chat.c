@@ -120,16 +120,22 @@ static enum key_kind extension_kind(const struct call *c, const char *key)
     return unknown && unknown->support == CLAIM_IGNORED && !has_place ? KEY_SENT : KEY_EXTENSION;
 }
 
+/* Written elsewhere, or without a value. */
+static bool is_done(const struct call *c, const char *key, const json_t *value)
+{
+    const char *prefill = prefill_key(c);
+    bool is_empty = json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0);
+    return is_empty || strcmp(key, "role") == 0 || (prefill && strcmp(key, prefill) == 0);
+}
+
 static enum key_kind key_kind(const struct call *c, const json_t *message, const char *key,
                               const json_t *value)
 {
     static const char *const sent[] = {"function_call", "refusal", "audio"};
-    const char *prefill = prefill_key(c);
-    bool is_empty = json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0);
     if (strcmp(key, "content") == 0) {
         return KEY_SENT;
     }
-    if (is_empty || strcmp(key, "role") == 0 || (prefill && strcmp(key, prefill) == 0)) {
+    if (is_done(c, key, value)) {
         return KEY_DONE;
     }
     if (strcmp(key, "name") == 0) {

@@ -206,15 +206,10 @@ static const char *default_model(const struct job *j)
 /* Another address is nobody's usual one: the usual key does not go there by itself. */
 static bool set_address(struct job *j)
 {
-    const char *base = j->o.base_url, *path = j->target.provider->chat_path;
-    if (base) {
-        size_t n = strlen(base);
-        while (n > 0 && base[n - 1] == '/') {
-            n--;
-        }
-        int len = snprintf(j->target.url, sizeof j->target.url, "%.*s%s", (int)n, base, path);
-        if (len < 0 || (size_t)len >= sizeof j->target.url) {
-            return failed("the address is too long");
+    struct failure f = {.status = 0};
+    if (j->o.base_url) {
+        if (!resolve_at(&j->target, j->o.base_url, REQUEST_CHAT, false, &f)) {
+            return failed(f.message);
         }
         j->target.key_name = NULL;
     }

@@ -312,7 +312,7 @@ static bool read_answer(struct probe_sender *s, struct probe_outcome *o, struct 
 {
     const struct backend *b = s->target->backend;
     struct answer a;
-    struct decoder *d = b->decoder_new(FORM_WHOLE, true);
+    struct decoder *d = backend_decoder(b, s->target->provider, FORM_WHOLE, true);
     if (!answer_init(&a, ANSWER_CHOICES_MAX, NULL, true, NULL, NULL, f)) {
         b->decoder_free(d);
         return false;

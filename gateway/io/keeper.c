@@ -149,27 +149,12 @@ static bool is_of_this_file(struct keeper *k, const struct snapshot *s)
 
 /* ---- taking up */
 
-static const char *hint_of(enum catalog_code code, bool is_named)
-{
-    switch (code) {
-    case CATALOG_IO:
-        return is_named ? "name a catalog that can be read in catalog_path"
-                        : "see who may read it, or put a copy back";
-    case CATALOG_NOT_FOUND:
-        return "set catalog_pin to a version that is there, or to 0";
-    case CATALOG_NOMEM:
-        return "give the daemon more memory";
-    default:
-        return "put a whole copy back, or take the file away";
-    }
-}
-
 /* Told when it begins, and when it is for another reason; not at each look. */
 static void refuse(struct keeper *k, const struct catalog_error *e)
 {
     if (k->refused != e->code) {
         log_write(LOG_ERROR, "catalog_refused", "path", k->path, "error", e->text, "hint",
-                  hint_of(e->code, k->o.is_named), NULL);
+                  keeper_source_hint(e->code, k->o.is_named), NULL);
     }
     k->refused = e->code;
     (void)pthread_mutex_lock(&k->lock);
@@ -286,7 +271,7 @@ static void load_shipped(struct keeper *k)
         k->trace = wanted;
     } else {
         log_write(LOG_ERROR, "catalog_refused", "path", k->shipped, "error", err.text, "hint",
-                  hint_of(err.code, false), NULL);
+                  keeper_source_hint(err.code, false), NULL);
     }
 }
 

@@ -70,3 +70,18 @@ bool keeper_source_load(struct keeper_source *out, const char *path, int64_t pin
     *out = s;
     return true;
 }
+
+const char *keeper_source_hint(enum catalog_code code, bool is_named)
+{
+    switch (code) {
+    case CATALOG_IO:
+        return is_named ? "name a catalog that can be read in catalog_path"
+                        : "see who may read it, or put a copy back";
+    case CATALOG_NOT_FOUND:
+        return "set catalog_pin to a version that is there, or to 0";
+    case CATALOG_NOMEM:
+        return "give the daemon more memory";
+    default:
+        return "put a whole copy back, or take the file away";
+    }
+}

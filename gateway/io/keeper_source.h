@@ -20,5 +20,7 @@ struct keeper_source {
 bool keeper_source_load(struct keeper_source *out, const char *path, int64_t pin,
                         const struct snapshot *previous, struct catalog_error *err)
     __attribute__((warn_unused_result));
+/* What helps against an error of that; `is_named`: the configuration names the file. */
+const char *keeper_source_hint(enum catalog_code code, bool is_named);
 
 #endif

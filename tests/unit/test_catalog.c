@@ -555,6 +555,14 @@ static void test_shipped(void **state)
     assert_int_equal(p->auth, CATALOG_AUTH_HEADER);
     assert_string_equal(p->auth_header, "x-api-key");
     assert_string_equal(p->request_id_header, "request-id");
+    p = snapshot_provider(s, "mistral");
+    assert_int_equal(p->quirks.tool_id_len, 9);
+    assert_true(p->quirks.has_turn_after_tool && p->quirks.has_strict_messages);
+    assert_false(p->quirks.has_one_system || p->quirks.thinks_in_tags);
+    assert_null(p->quirks.reasoning_key);
+    p = snapshot_provider(s, "openai");
+    assert_string_equal(p->also.dialect, "responses");
+    assert_string_equal(p->also.chat_path, "/responses");
     assert_true(snapshot_provider(s, "local")->is_local);
     assert_null(snapshot_provider(s, "local")->base_url);
     assert_null(snapshot_provider(s, "scripted")->key_env);

@@ -22,16 +22,24 @@ static struct config conf;
 static int setup_all(void **state)
 {
     (void)state;
-    static const char *const sources[] = {
+    static char unheard[64];
+    const char *const sources[] = {
         "catalog/providers/google-palm.json", "catalog/providers/azure.json",
-        "catalog/providers/llama.cpp.json", "catalog/providers/groq.json"};
+        "catalog/providers/llama.cpp.json", "catalog/providers/groq.json", unheard};
     struct catalog_error err = {0};
     struct catalog_version v;
     struct catalog *c = NULL;
     struct version_stamp stamp = {"test", "resolve", "2026-11-30T00:00:00Z"};
     assert_non_null(mkdtemp(folder));
     (void)snprintf(db_path, sizeof db_path, "%s/catalog.db", folder);
-    if (!catalog_build(db_path, sources, 4, &stamp, &v, &err) || !catalog_open(&c, db_path, &err) ||
+    (void)snprintf(unheard, sizeof unheard, "%s/unheard.json", folder);
+    FILE *f = fopen(unheard, "w");
+    assert_non_null(f);
+    assert_true(fputs("{\"provider\": {\"id\": \"unheard\", \"title\": \"Unheard\", "
+                      "\"dialect\": \"semaphore\", \"auth\": \"none\"}, \"claims\": []}",
+                      f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    if (!catalog_build(db_path, sources, 5, &stamp, &v, &err) || !catalog_open(&c, db_path, &err) ||
         !catalog_snapshot(c, 0, &snapshot, &err)) {
         fail_msg("%s", err.text);
     }
@@ -49,6 +57,8 @@ static int teardown_all(void **state)
         (void)snprintf(path, sizeof path, "%s%s", db_path, ends[i]);
         (void)remove(path);
     }
+    (void)snprintf(path, sizeof path, "%s/unheard.json", folder);
+    (void)remove(path);
     return rmdir(folder);
 }
 
@@ -77,7 +87,10 @@ static void test_resolve(void **state)
     (void)state;
     goes_to("groq/x", "https://api.groq.com/openai/v1/chat/completions");
     goes_to("llama.cpp/x", "http://127.0.0.1:8080/v1/chat/completions");
-    is_refused("google-palm/text-bison-001", 501, "dialect_not_built", "dialect 'palm'");
+    goes_to("google-palm/chat-bison-001",
+            "https://generativelanguage.googleapis.com/v1beta3/models/"
+            "chat-bison-001:generateMessage");
+    is_refused("unheard/x", 501, "dialect_not_built", "dialect 'semaphore'");
     is_refused("azure/gpt", 404, "model_not_found", "set base_url");
     is_refused("nobody/x", 404, "model_not_found", "is not known");
 }

@@ -183,6 +183,15 @@ static void test_providers(void **state)
     must_load(ONE("llama.cpp", ", \"base_url\": \"http://127.0.0.1:8080/v1\""));
     refuse(ONE(".hidden", ""), "id", " line 1: provider: ", "must be of");
     refuse(ONE("p", ", \"base_url\": \"ftp://x\""), "base_url", " line 1: provider: ", "https://");
+    refuse(ONE("p", ", \"quirks\": [1]"), "quirks", " line 1: provider: ", "object");
+    refuse(ONE("p", ", \"quirks\": {\"one_sytem\": true}"), "quirks",
+           " line 1: provider: ", "'one_sytem'");
+    refuse(ONE("p", ", \"quirks\": {\"one_system\": 1}"), "quirks",
+           " line 1: provider: ", "true or false");
+    refuse(ONE("p", ", \"quirks\": {\"tool_id_len\": 2}"), "quirks",
+           " line 1: provider: ", "from 6 to 40");
+    refuse(ONE("p", ", \"quirks\": {\"reasoning_key\": true}"), "quirks",
+           " line 1: provider: ", "string");
     refuse(ONE("p", ", \"stand_in\": 1"), "stand_in", " line 1: provider: ", "string");
     refuse(ONE("p", ", \"sign_service\": \"s\""), "sign_service", " line 1: provider: ", "sigv4");
     refuse(ONE("p", ", \"sign_hosts\": \"s\""), "sign_hosts", " line 1: provider: ", "sigv4");
