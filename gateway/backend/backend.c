@@ -298,15 +298,15 @@ static bool is_intruder(const struct call *c, enum param p, const json_t *body,
 
 #define OWN_PATHS_MAX 4
 
-static bool check_body(const struct call *c, const json_t *body, const char **bad)
+/* Where something stands that belongs there. */
+struct written {
+    const char *path[PARAM_COUNT + PLAN_EXTRA_MAX + OWN_PATHS_MAX];
+    size_t n;
+};
+
+static bool check_extras(const struct call *c, const json_t *body, struct written *w,
+                         const char **bad)
 {
-    const struct backend *b = dialect_of(c);
-    const char *written[PARAM_COUNT + PLAN_EXTRA_MAX + OWN_PATHS_MAX];
-    size_t n_written = 0;
-    for (size_t i = 0; b && b->own_paths && b->own_paths[i]; i++) {
-        assert(i < OWN_PATHS_MAX);
-        written[n_written++] = b->own_paths[i];
-    }
     for (size_t i = 0; i < c->plan->n_extra; i++) {
         const struct plan_extra *x = &c->plan->extra[i];
         const json_t *got = jsonio_get_path(body, x->wire);
@@ -314,29 +314,45 @@ static bool check_body(const struct call *c, const json_t *body, const char **ba
             *bad = x->wire;
             return false;
         }
-        written[n_written++] = x->wire;
+        w->path[w->n++] = x->wire;
+    }
+    return true;
+}
+
+static bool check_param(const struct call *c, enum param p, const json_t *body, struct written *w)
+{
+    json_t *want;
+    const char *path;
+    bool ok = wire_form(c, p, &want, &path, NULL);
+    if (ok && want) {
+        const json_t *got = jsonio_get_path(body, path);
+        ok = got && says_it(want, got);
+        w->path[w->n++] = path;
+        json_decref(want);
+    }
+    return ok;
+}
+
+static bool check_body(const struct call *c, const json_t *body, const char **bad)
+{
+    const struct backend *b = dialect_of(c);
+    struct written w = {.n = 0};
+    for (size_t i = 0; b && b->own_paths && b->own_paths[i]; i++) {
+        assert(i < OWN_PATHS_MAX);
+        w.path[w.n++] = b->own_paths[i];
+    }
+    if (!check_extras(c, body, &w, bad)) {
+        return false;
     }
     for (unsigned p = 0; p < PARAM_COUNT; p++) {
-        json_t *want;
-        const char *path;
-        if (!sampling_has(c->send, (enum param)p)) {
-            continue;
-        }
-        bool ok = wire_form(c, (enum param)p, &want, &path, NULL);
-        if (ok && want) {
-            const json_t *got = jsonio_get_path(body, path);
-            ok = got && says_it(want, got);
-            written[n_written++] = path;
-            json_decref(want);
-        }
-        if (!ok) {
+        if (sampling_has(c->send, (enum param)p) && !check_param(c, (enum param)p, body, &w)) {
             *bad = sampling_table[p].name;
             return false;
         }
     }
     for (unsigned p = 0; p < PARAM_COUNT; p++) {
         if (!sampling_has(c->send, (enum param)p) &&
-            is_intruder(c, (enum param)p, body, written, n_written)) {
+            is_intruder(c, (enum param)p, body, w.path, w.n)) {
             *bad = sampling_table[p].name;
             return false;
         }

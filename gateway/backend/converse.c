@@ -49,7 +49,7 @@ static bool is_blank(const char *s)
 static bool is_plain(const char *s, bool is_id)
 {
     size_t n = 0;
-    for (; s[n] && n <= NAME_MAX_BYTES; n++) {
+    for (; n <= NAME_MAX_BYTES && s[n]; n++) {
         bool is_mark = s[n] == '_' || s[n] == '-' || (is_id && (s[n] == '.' || s[n] == ':'));
         if (!is_mark && !(isascii((unsigned char)s[n]) && isalnum((unsigned char)s[n]))) {
             return false;

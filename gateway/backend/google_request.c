@@ -250,13 +250,21 @@ static bool has_link(const json_t *message, const char *url)
     return false;
 }
 
-/* The first message with that tool_call_id, or that link to an image. */
-static size_t message_of(const struct call *c, const char *tool_call_id, const char *url)
+static size_t message_of_call(const struct call *c, const char *tool_call_id)
 {
     for (size_t i = 0; i < json_array_size(c->messages); i++) {
-        const json_t *message = json_array_get(c->messages, i);
-        if (tool_call_id ? is_word(json_object_get(message, "tool_call_id"), tool_call_id)
-                         : has_link(message, url)) {
+        if (is_word(json_object_get(json_array_get(c->messages, i), "tool_call_id"),
+                    tool_call_id)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static size_t message_of_link(const struct call *c, const char *url)
+{
+    for (size_t i = 0; i < json_array_size(c->messages); i++) {
+        if (has_link(json_array_get(c->messages, i), url)) {
             return i;
         }
     }
@@ -295,7 +303,7 @@ static json_t *image_part(struct building *b, const json_t *source)
             b->f, 400, "unsupported_content", "messages",
             "messages[%zu]: an image's link must end in its type (.png, .jpg ...) for this "
             "backend: send the image as data:TYPE;base64,DATA",
-            message_of(b->c, NULL, url));
+            message_of_link(b->c, url));
         return NULL;
     }
     return json_pack("{s:{s:s*,s:s}}", "fileData", "mimeType", type, "fileUri", url);
@@ -367,7 +375,7 @@ static json_t *result_part(struct building *b, const json_t *block)
     if (!name) {
         (void)failure_set(b->f, 400, "unsupported_content", "messages",
                           "messages[%zu]: tool_call_id '%.64s' is the id of no call before it",
-                          message_of(b->c, id, NULL), id);
+                          message_of_call(b->c, id), id);
         return NULL;
     }
     json_t *response = json_pack("{s:O,s:o}", "name", name, "response",

@@ -236,7 +236,11 @@ static bool put_any_of(struct walk *w, const char *key, const json_t *list, json
             ok = json_array_append_new(rest, sub_schema(w, one, key)) == 0;
         }
     }
-    ok = ok && json_object_set(out, "anyOf", rest) == 0;
+    if (ok && json_array_size(rest) == 1) {
+        ok = json_object_update_missing(out, json_array_get(rest, 0)) == 0; /* no choice is left */
+    } else {
+        ok = ok && json_object_set(out, "anyOf", rest) == 0;
+    }
     json_decref(rest);
     return ok;
 }

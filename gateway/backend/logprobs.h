@@ -14,7 +14,8 @@
     (-9999.0) /* stands for "very unlikely" and for minus infinity, as at OpenAI */
 
 /* `lp`: {content:[..]}, {tokens, token_logprobs, top_logprobs}, {chosenCandidates, topCandidates},
- * or a bare number for the one token `text`. New array; NULL: there is nothing to tell (or no memory). */
+ * or a bare number for the one token `text`. New array; NULL: there is nothing to tell (or no
+ * memory). */
 json_t *logprobs_items(const json_t *lp, const char *text);
 /* Groups of tokens, [{text, token_ids:[..], logprobs:[..]}] or one of them: an item for each group,
  * its logprob the sum, which is that of the group's text. New array; NULL as above. */

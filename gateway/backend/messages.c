@@ -231,6 +231,7 @@ static json_t *wire_message(struct messages *b, size_t at, message_fn *fn)
         out = fn(&m, b);
     }
     json_decref(parts);
+    /* cppcheck-suppress returnDanglingLifetime ; fn makes a value of its own */
     return out;
 }
 
@@ -241,41 +242,57 @@ static struct value string_value(const char *s)
     return (struct value){.type = VALUE_STRING, .s = s};
 }
 
+static struct value json_value(const json_t *j)
+{
+    return (struct value){.type = VALUE_JSON, .j = j};
+}
+
+static struct value count_value(size_t n)
+{
+    return (struct value){.type = VALUE_INT, .i = (int64_t)n};
+}
+
 static bool note_changes(struct messages *b)
 {
-    struct adjustment developer = {
-        .name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE};
-    developer.sent = string_value(backend_refuses(b->c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system");
-    struct adjustment system = developer, joined = developer, moved, name, detail, unknown;
-    developer.asked = string_value("developer");
-    system.asked = string_value("system");
-    joined.name = "messages.content";
-    joined.reason = REASON_UNSUPPORTED;
-    joined.asked = (struct value){.type = VALUE_INT, .i = (int64_t)b->n_parts};
-    joined.sent = (struct value){.type = VALUE_INT, .i = (int64_t)b->n_joined};
-    moved = joined;
-    moved.asked = string_value("an image after a text");
-    moved.sent = string_value("an image before it");
-    name = (struct adjustment){
-        .name = "messages.name", .action = ACTION_DROPPED, .reason = REASON_UNSUPPORTED};
-    name.asked = (struct value){.type = VALUE_JSON, .j = b->name};
-    detail = name;
-    detail.name = "messages.image_url.detail";
-    detail.asked = (struct value){.type = VALUE_JSON, .j = b->detail};
-    unknown = name;
-    unknown.name = "messages";
-    unknown.asked = string_value(b->unknown_key);
-    struct adjustment reasoning = name;
-    reasoning.name = "messages.reasoning_content";
-    reasoning.asked = (struct value){.type = VALUE_JSON, .j = b->reasoning};
-    return (!b->developer || backend_note(b->c, BEHAVIOUR_DEVELOPER_ROLE, &developer, b->f)) &&
-           (!b->system || backend_note(b->c, BEHAVIOUR_SYSTEM_ROLE, &system, b->f)) &&
-           (!b->n_parts || backend_note(b->c, BEHAVIOUR_COUNT, &joined, b->f)) &&
-           (!b->is_moved || backend_note(b->c, BEHAVIOUR_COUNT, &moved, b->f)) &&
-           (!b->name || backend_note(b->c, BEHAVIOUR_MESSAGE_NAME, &name, b->f)) &&
-           (!b->detail || backend_note(b->c, BEHAVIOUR_IMAGES, &detail, b->f)) &&
-           (!b->reasoning || backend_note(b->c, BEHAVIOUR_COUNT, &reasoning, b->f)) &&
-           (!b->unknown_key || backend_note(b->c, BEHAVIOUR_UNKNOWN_FIELD, &unknown, b->f));
+    const struct value system =
+        string_value(backend_refuses(b->c, BEHAVIOUR_SYSTEM_ROLE) ? "user" : "system");
+    const struct value none = {.type = VALUE_NONE};
+    const struct {
+        bool is_so;
+        enum behaviour whose;
+        const char *name;
+        enum action action;
+        enum reason reason;
+        struct value asked, sent;
+    } all[] = {
+        {b->developer, BEHAVIOUR_DEVELOPER_ROLE, "messages", ACTION_REWRITTEN, REASON_ROLE,
+         string_value("developer"), system},
+        {b->system, BEHAVIOUR_SYSTEM_ROLE, "messages", ACTION_REWRITTEN, REASON_ROLE,
+         string_value("system"), system},
+        {b->n_parts > 0, BEHAVIOUR_COUNT, "messages.content", ACTION_REWRITTEN, REASON_UNSUPPORTED,
+         count_value(b->n_parts), count_value(b->n_joined)},
+        {b->is_moved, BEHAVIOUR_COUNT, "messages.content", ACTION_REWRITTEN, REASON_UNSUPPORTED,
+         string_value("an image after a text"), string_value("an image before it")},
+        {b->name, BEHAVIOUR_MESSAGE_NAME, "messages.name", ACTION_DROPPED, REASON_UNSUPPORTED,
+         json_value(b->name), none},
+        {b->detail, BEHAVIOUR_IMAGES, "messages.image_url.detail", ACTION_DROPPED,
+         REASON_UNSUPPORTED, json_value(b->detail), none},
+        {b->reasoning, BEHAVIOUR_COUNT, "messages.reasoning_content", ACTION_DROPPED,
+         REASON_UNSUPPORTED, json_value(b->reasoning), none},
+        {b->unknown_key, BEHAVIOUR_UNKNOWN_FIELD, "messages", ACTION_DROPPED, REASON_UNSUPPORTED,
+         string_value(b->unknown_key), none},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct adjustment a = {.name = all[i].name,
+                               .action = all[i].action,
+                               .reason = all[i].reason,
+                               .asked = all[i].asked,
+                               .sent = all[i].sent};
+        if (all[i].is_so && !backend_note(b->c, all[i].whose, &a, b->f)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 json_t *messages_build(const struct call *c, message_fn *fn, struct failure *f)

@@ -270,10 +270,7 @@ static bool leading_parameter(const char *message, char param[64])
         message = at ? at + strlen(kinds[i]) : message;
     }
     size_t n = isupper((unsigned char)message[0]) != 0;
-    while (islower((unsigned char)message[n]) || isdigit((unsigned char)message[n]) ||
-           message[n] == '_' || message[n] == '.') {
-        n++;
-    }
+    n += strspn(message + n, "abcdefghijklmnopqrstuvwxyz0123456789_.");
     bool is_named =
         n > 0 && message[n] == ':' && message[n + 1] == ' ' && !isupper((unsigned char)message[0]);
     bool is_told =

@@ -62,7 +62,8 @@ bool keeper_version(struct keeper *k, int64_t version, struct loop *loop, keeper
  * another database, so evidence from before a change of the file is dropped. Never blocks; copies.
  * What does not fit into the queue is dropped and counted, and so is everything while the database
  * in use is not the one at `path`. `is_proved`: the provider refused the parameter itself, not its
- * value nor beside another one, and accepted the same request without it. `seen` and `n` are set here. */
+ * value nor beside another one, and accepted the same request without it. `seen` and `n` are set
+ * here. */
 void keeper_evidence(struct keeper *k, struct snapshot *s, const struct evidence *e,
                      bool is_proved);
 /* Whether this claim was confirmed today already: then there is nothing to tell. No lock. */
