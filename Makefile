@@ -62,7 +62,7 @@ providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
 
-.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench golden-update install install-files clean help
+.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench soak golden-update install install-files clean help
 all: deps
 	@$(MAKE) --no-print-directory built
 
@@ -152,6 +152,10 @@ check-san:
 	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
 check-tsan:
 	@$(MAKE) --no-print-directory check-unit SAN=thread DEVELOPER=1
+# The tests that repeat something at random moments, as often as is worth a while: kills, storms, probes against an unchanged provider.
+soak: check-deps
+	$(call quietly,built build/node/installed)
+	@BUILD=$(B) SOAK=1 PROBE_RUNS=200 python3 tests/lib/run.py $(filter %/11-catalog-versions %/14-catalog-probe %/71-catalog-user %/72-catalog-live-broken,$(e2e_tests))
 golden-update: check-deps
 	$(call quietly,tests-built)
 	@for t in $(filter $(B)/tests/test_golden_% $(B)/tests/test_config,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
@@ -205,6 +209,6 @@ clean:
 	rm -rf build
 help:
 	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
-	@echo "also: all check-unit check-e2e check-san check-tsan fuzz bench lint format layers golden-update install clean"
+	@echo "also: all check-unit check-e2e check-san check-tsan fuzz bench soak lint format layers golden-update install clean"
 
 -include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')

@@ -107,6 +107,7 @@ bool catalog_snapshot(struct catalog *c, int64_t version, struct snapshot **out,
     }
     (void)pthread_mutex_lock(&c->lock); /* cannot fail: a plain mutex that is initialised */
     bool ok = refresh(c, err) && snapshot_load(c->db, version, out, err);
+    db_shrink(c->db);
     (void)pthread_mutex_unlock(&c->lock);
     return ok;
 }

@@ -106,6 +106,8 @@ CATALOG_WARN_UNUSED bool catalog_snapshot(struct catalog *c, int64_t version, st
                                           struct catalog_error *err);
 struct snapshot *snapshot_ref(struct snapshot *s);
 void snapshot_release(struct snapshot *s); /* thread-safe, NULL allowed */
+/* Whether somebody beside the caller holds it, as far as that can be known. */
+bool snapshot_is_shared(const struct snapshot *s);
 int64_t snapshot_version(const struct snapshot *s);
 const char *snapshot_hash(const struct snapshot *s); /* hex SHA-256 of the version's content */
 struct catalog_version;

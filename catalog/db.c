@@ -104,6 +104,7 @@ static const char *const statements[SQL_COUNT] = {
         "INSERT INTO merge_conflict (version, since, is_provider, base, shipped, local) "
         "VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0))",
     [SQL_HAS_CLAIM] = "SELECT count(*) FROM claim WHERE id = ?",
+    [SQL_N_EVIDENCE] = "SELECT count(*) FROM evidence WHERE claim = ? AND day = ?",
     [SQL_ADD_EVIDENCE] =
         "INSERT INTO evidence (claim, verdict, origin, model, status, day, seen, n, value, "
         "excerpt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -423,6 +424,11 @@ void db_close(struct db *db)
 bool db_begin(struct db *db, struct catalog_error *err)
 {
     return db_run(db, db_use(db, SQL_BEGIN, err), err);
+}
+
+void db_shrink(struct db *db)
+{
+    (void)sqlite3_db_release_memory(db->handle); /* what cannot be freed stays */
 }
 
 void db_end(struct db *db)

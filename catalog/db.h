@@ -94,6 +94,8 @@ CATALOG_WARN_UNUSED bool db_commit(struct db *db, struct catalog_error *err);
 /* One state of the database for all reads until db_end(). */
 CATALOG_WARN_UNUSED bool db_begin(struct db *db, struct catalog_error *err);
 void db_end(struct db *db);
+/* Gives back what was kept of the pages that were read: after all of a version. */
+void db_shrink(struct db *db);
 
 /* The header row of `number`, or of the newest for 0. CATALOG_NOT_FOUND: there is none. */
 CATALOG_WARN_UNUSED bool db_version(struct db *db, int64_t number, struct catalog_version *out,

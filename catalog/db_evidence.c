@@ -46,16 +46,33 @@ static bool has_claim(struct db *db, int64_t id, struct catalog_error *err)
 
 #define DAY_LEN 10 /* of an ISO time */
 
+/* Clients choose the names of models: beyond so many rows a day the others of a claim share one. */
+static bool model_of(struct db *db, const struct evidence *e, const char **out,
+                     struct catalog_error *err)
+{
+    sqlite3_stmt *s = db_use(db, SQL_N_EVIDENCE, err);
+    bool has_row = false;
+    bool ok = s && db_bound(db, sqlite3_bind_int64(s, 1, e->claim), err) &&
+              bind_text(db, s, 2, e->seen, DAY_LEN, err) && db_step(db, s, &has_row, err);
+    if (ok) {
+        bool is_full = has_row && sqlite3_column_int64(s, 0) >= EVIDENCE_ROWS_MAX;
+        *out = is_full ? EVIDENCE_OTHERS : e->model;
+    }
+    (void)sqlite3_reset(s);
+    return ok;
+}
+
 bool db_add_evidence(struct db *db, const struct evidence *e, struct catalog_error *err)
 {
-    if (!has_claim(db, e->claim, err)) {
+    const char *model;
+    if (!has_claim(db, e->claim, err) || !model_of(db, e, &model, err)) {
         return false;
     }
     sqlite3_stmt *s = db_use(db, SQL_ADD_EVIDENCE, err);
     return s && db_bound(db, sqlite3_bind_int64(s, 1, e->claim), err) &&
            bind_text(db, s, 2, claim_verdict_name(e->verdict), -1, err) &&
            bind_text(db, s, 3, evidence_origin_name(e->origin), -1, err) &&
-           bind_text(db, s, 4, e->model, -1, err) &&
+           bind_text(db, s, 4, model, -1, err) &&
            db_bound(db, sqlite3_bind_int64(s, 5, e->status), err) &&
            bind_text(db, s, 6, e->seen, DAY_LEN, err) && bind_text(db, s, 7, e->seen, -1, err) &&
            db_bound(db, sqlite3_bind_int64(s, 8, e->n > 0 ? e->n : 1), err) &&

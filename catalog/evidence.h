@@ -13,6 +13,8 @@
 enum evidence_origin { EVIDENCE_TRAFFIC, EVIDENCE_PROBE };
 #define EVIDENCE_EXCERPT_MAX 240
 #define EVIDENCE_VALUE_MAX   64
+#define EVIDENCE_ROWS_MAX    64  /* of one claim and day; what comes then is of model... */
+#define EVIDENCE_OTHERS      "*" /* ... this one */
 struct evidence {
     int64_t claim;              /* row id */
     enum claim_verdict verdict; /* confirmed or contradicted */

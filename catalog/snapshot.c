@@ -426,6 +426,11 @@ struct snapshot *snapshot_ref(struct snapshot *s)
     return s;
 }
 
+bool snapshot_is_shared(const struct snapshot *s)
+{
+    return atomic_load_explicit(&((struct snapshot *)s)->n_refs, memory_order_acquire) > 1;
+}
+
 void snapshot_release(struct snapshot *s)
 {
     /* acq_rel: what other threads read from the snapshot is over before it is freed. */

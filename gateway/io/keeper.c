@@ -16,11 +16,13 @@
 #include "catalog/versions.h"
 #include "gateway/base/log.h"
 #include "gateway/base/paths.h"
+#include "keeper_cache.h"
 #include "keeper_notes.h"
 #include "keeper_source.h"
 #include "keeper_watch.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +32,6 @@
 #include <unistd.h>
 
 #define PATH_BYTES   4096
-#define CACHE_MAX    4     /* snapshots beside the one in use, some megabytes each */
 #define LOOK_MS      25    /* from an event to the look: a commit makes a few of them */
 #define RELOAD_MS    1000  /* between loads that no new version asks for */
 #define REPAIR_MS    200   /* between tries of a file that is being written anew */
@@ -38,6 +39,7 @@
 #define EVIDENCE_MS  200   /* evidence gathers so long */
 #define UPGRADE_MS   500   /* after the daemon is ready: its first requests come first */
 #define RETRY_MS     10000 /* after evidence could not be written */
+#define TIDY_MS      1500  /* after another snapshot is used: requests let the old one go */
 #define NEVER        INT64_MAX
 #define WAIT_LONGEST INT64_C(60000)
 
@@ -64,7 +66,8 @@ struct keeper {
 
     pthread_mutex_t lock; /* of what follows */
     struct wish *first, **last;
-    struct snapshot *current, *cache[CACHE_MAX]; /* newest use first; all of the file in use */
+    struct snapshot *current;
+    struct keeper_cache cache; /* all of the file in use */
     struct keeper_status status;
     int64_t pin;
     bool is_closing, is_reconfigured, wants_upgrade;
@@ -75,6 +78,7 @@ struct keeper {
     bool is_own;               /* the one in use is the one at `path` */
     enum catalog_code refused; /* CATALOG_OK: not */
     bool is_deaf;              /* evidence cannot be written */
+    bool has_litter;           /* a snapshot was replaced since the last tidying */
     bool is_unteachable;       /* nor overrides */
     int64_t loaded_at;         /* the last try */
     int64_t look_at, poll_at, reload_at, notes_at, upgrade_at; /* due times */
@@ -106,45 +110,29 @@ static void wake(struct keeper *k)
 
 /* ---- snapshots at hand. The lock is held. */
 
-static void cache_clear(struct keeper *k)
-{
-    for (size_t i = 0; i < CACHE_MAX; i++) {
-        snapshot_release(k->cache[i]);
-        k->cache[i] = NULL;
-    }
-}
-
-/* Takes the reference; the one that was used least recently goes. */
-static void cache_put(struct keeper *k, struct snapshot *s)
-{
-    snapshot_release(k->cache[CACHE_MAX - 1]);
-    memmove(k->cache + 1, k->cache, (CACHE_MAX - 1) * sizeof *k->cache);
-    k->cache[0] = s;
-}
-
 static struct snapshot *find_loaded(struct keeper *k, int64_t version)
 {
-    if (k->current && snapshot_version(k->current) == version) {
-        return snapshot_ref(k->current);
-    }
-    for (size_t i = 0; i < CACHE_MAX && k->cache[i]; i++) {
-        struct snapshot *s = k->cache[i];
-        if (snapshot_version(s) == version) {
-            memmove(k->cache + 1, k->cache, i * sizeof *k->cache);
-            k->cache[0] = s;
-            return snapshot_ref(s);
-        }
-    }
-    return NULL;
+    return k->current && snapshot_version(k->current) == version
+               ? snapshot_ref(k->current)
+               : keeper_cache_find(&k->cache, version);
 }
 
 static bool is_of_this_file(struct keeper *k, const struct snapshot *s)
 {
-    bool found = s == k->current;
-    for (size_t i = 0; i < CACHE_MAX; i++) {
-        found = found || s == k->cache[i];
+    return s == k->current || keeper_cache_has(&k->cache, s);
+}
+
+/* What is not needed any more goes back to the system, which a long life would not give it
+ * otherwise. */
+static void tidy(struct keeper *k)
+{
+    (void)pthread_mutex_lock(&k->lock);
+    bool is_less = keeper_cache_tidy(&k->cache);
+    (void)pthread_mutex_unlock(&k->lock);
+    if (is_less || k->has_litter) {
+        (void)malloc_trim(0); /* whether it gave anything back does not matter */
+        k->has_litter = false;
     }
-    return found;
 }
 
 /* ---- taking up */
@@ -202,10 +190,10 @@ static struct snapshot *replace(struct keeper *k, struct keeper_source *s, const
     k->current = s->snap;
     k->is_own = strcmp(path, k->path) == 0;
     if (!is_same) {
-        cache_clear(k);
+        keeper_cache_clear(&k->cache);
         keeper_notes_forget(&k->notes);
     } else if (before) {
-        cache_put(k, snapshot_ref(before)); /* requests still use it */
+        keeper_cache_put(&k->cache, snapshot_ref(before)); /* requests still use it */
     }
     (void)pthread_mutex_unlock(&k->lock);
     return before;
@@ -227,6 +215,8 @@ static void adopt(struct keeper *k, struct keeper_source *s, const char *path, b
     k->trace = s->trace;
     k->loaded_at = now_ms();
     k->reload_at = NEVER;
+    k->has_litter = true;
+    k->poll_at = least(k->poll_at, k->loaded_at + TIDY_MS);
 }
 
 static int64_t pin_of(struct keeper *k)
@@ -353,7 +343,7 @@ static bool answer_wish(struct keeper *k)
     }
     if (!w->snap && k->db && catalog_snapshot(k->db, w->version, &w->snap, &err)) {
         (void)pthread_mutex_lock(&k->lock);
-        cache_put(k, snapshot_ref(w->snap));
+        keeper_cache_put(&k->cache, snapshot_ref(w->snap));
         (void)pthread_mutex_unlock(&k->lock);
     }
     if (!w->snap) {
@@ -556,6 +546,7 @@ static void poll_file(struct keeper *k)
     }
     k->poll_at = now_ms() + keeper_watch_poll_ms(&k->watch);
     k->look_at = least(k->look_at, now_ms());
+    tidy(k);
 }
 
 static void *keep(void *keeper)
@@ -602,7 +593,7 @@ static bool thread_start(struct keeper *k)
 static void keeper_free(struct keeper *k)
 {
     if (k) {
-        cache_clear(k);
+        keeper_cache_clear(&k->cache);
         snapshot_release(k->current);
         catalog_close(k->db);
         keeper_watch_release(&k->watch);

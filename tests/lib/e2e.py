@@ -20,6 +20,12 @@ import traceback
 
 BUILD = os.environ.get("BUILD", "build")
 TESTS = []
+SOAK = float(os.environ.get("SOAK", "0.2"))  # 1: as long as `make soak` has it
+
+
+def soak(n, least=3):
+    """how often something is repeated whose one time is a test already"""
+    return max(least, int(n * SOAK))
 
 # Every program that a test starts inherits these: a developer's own catalog and records are neither read nor written.
 STATE = tempfile.mkdtemp(prefix="isotherm-state-")

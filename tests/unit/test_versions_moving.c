@@ -274,6 +274,36 @@ static void test_evidence(void **state)
     assert_int_equal(err.code, CATALOG_NOT_FOUND);
 }
 
+/* Clients choose the names of models; they cannot make the database grow by them. */
+static bool count_evidence(const struct evidence *e, void *ud)
+{
+    int64_t *n = ud; /* rows, and what they count */
+    n[0]++;
+    n[1] += e->n;
+    assert_true(e->n == 1 || strcmp(e->model, EVIDENCE_OTHERS) == 0);
+    return true;
+}
+
+static void test_evidence_of_many_models(void **state)
+{
+    (void)state;
+    struct catalog_error err = {0};
+    int64_t n[2] = {0, 0};
+    (void)must_build(three);
+    int64_t claim = say("top_k").id;
+    for (int i = 0; i < 200; i++) {
+        struct evidence e =
+            evidence_of(claim, CLAIM_CONFIRMED, EVIDENCE_TRAFFIC, "2026-11-01T10:00:00Z");
+        (void)snprintf(e.model, sizeof e.model, "made-up-%d", i);
+        assert_true(evidence_add(db_path, &e, 1, &err));
+    }
+    struct catalog *c = must_open(db_path);
+    assert_true(evidence_each(c, claim, count_evidence, n, &err));
+    assert_int_equal(n[0], EVIDENCE_ROWS_MAX + 1);
+    assert_int_equal(n[1], 200);
+    catalog_close(c);
+}
+
 /* ---- schemas of older programs */
 
 static void make_old(const char *path)
@@ -541,6 +571,7 @@ int main(void)
         cmocka_unit_test_setup(test_export_that_cannot_be_written, setup),
         cmocka_unit_test_setup(test_damaged_exports, setup),
         cmocka_unit_test_setup(test_evidence, setup),
+        cmocka_unit_test_setup(test_evidence_of_many_models, setup),
         cmocka_unit_test_setup(test_migration, setup),
         cmocka_unit_test_setup(test_where_nothing_may_be_written, setup),
         cmocka_unit_test_setup(test_newer_schema, setup),
