@@ -58,6 +58,9 @@ unit_tests := $(patsubst tests/unit/%.c,$(B)/tests/%,$(unit_src))
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
 bench := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
 e2e_tests := $(sort $(wildcard tests/e2e/[0-9][0-9]-*))
+# Those that start hundreds of processes to kill them: with a sanitizer `make soak SAN=...` has them, not `make check`.
+soak_tests := $(filter %/11-catalog-versions %/71-catalog-user %/72-catalog-live-broken,$(e2e_tests))
+check_tests := $(if $(SAN),$(filter-out $(soak_tests),$(e2e_tests)),$(e2e_tests))
 providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
@@ -141,7 +144,7 @@ build/node/installed: tests/e2e/package.json
 
 check: check-deps
 	$(call quietly,tests-built build/node/installed)
-	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(e2e_tests)
+	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(check_tests)
 check-unit: check-deps
 	$(call quietly,tests-built)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests))
@@ -155,7 +158,7 @@ check-tsan:
 # The tests that repeat something at random moments, as often as is worth a while: kills, storms, probes against an unchanged provider.
 soak: check-deps
 	$(call quietly,built build/node/installed)
-	@BUILD=$(B) SOAK=1 PROBE_RUNS=200 python3 tests/lib/run.py $(filter %/11-catalog-versions %/14-catalog-probe %/71-catalog-user %/72-catalog-live-broken,$(e2e_tests))
+	@BUILD=$(B) SOAK=1 PROBE_RUNS=200 python3 tests/lib/run.py $(soak_tests) $(filter %/14-catalog-probe,$(e2e_tests))
 golden-update: check-deps
 	$(call quietly,tests-built)
 	@for t in $(filter $(B)/tests/test_golden_% $(B)/tests/test_config,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
@@ -165,11 +168,8 @@ FUZZ_SECONDS ?= 30
 F := build/fuzz
 fuzz: check-deps
 	$(call install_missing,$(lint_packages),clang:clang)
-	@set -e; for f in $(basename $(notdir $(fuzz_src))); do \
-	  $(MAKE) --no-print-directory -s -j2 $(F)/$$f CC=clang SAN=address,undefined B=$(F) CFLAGS=-fsanitize=fuzzer-no-link; \
-	  mkdir -p $(F)/corpus/$$f; seeds=tests/fuzz/corpus/$$f; [ -d $$seeds ] || seeds=; \
-	  echo "fuzz $$f"; $(F)/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=$(F)/ $(F)/corpus/$$f $$seeds >$(F)/$$f.log 2>&1 \
-	    || { tail -n 60 $(F)/$$f.log; exit 1; }; sed -n 's/^stat::number_of_executed_units: */    runs: /p' $(F)/$$f.log; done
+	@$(MAKE) --no-print-directory -s -j$$(nproc) $(patsubst tests/fuzz/%.c,$(F)/%,$(fuzz_src)) CC=clang SAN=address,undefined B=$(F) CFLAGS=-fsanitize=fuzzer-no-link
+	@printf '%s\n' $(basename $(notdir $(fuzz_src))) | xargs -P $$(nproc) -I{} tests/lib/fuzz.sh {} $(F) $(FUZZ_SECONDS)
 $(F)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
 	$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -lseccomp -o $@
 
