@@ -145,6 +145,7 @@ build/node/installed: tests/e2e/package.json
 check: check-deps
 	$(call quietly,tests-built build/node/installed)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(check_tests)
+	$(if $(SAN),@echo "left to 'make soak SAN=$(SAN)': $(notdir $(soak_tests))")
 check-unit: check-deps
 	$(call quietly,tests-built)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests))

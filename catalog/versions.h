@@ -52,6 +52,9 @@ struct version_override {
 CATALOG_WARN_UNUSED bool catalog_set(const char *path, const struct version_override *o,
                                      const struct version_stamp *stamp, struct catalog_version *out,
                                      struct catalog_error *err);
+/* `models` for an override of one model: the expression that takes its id and no other. false:
+ * longer than cap. */
+CATALOG_WARN_UNUSED bool catalog_models_exact(const char *model, char *out, size_t cap);
 /* Takes back what was set on this machine for this key: what the base says holds again. `param` and
  * `models` NULL: everything of the provider. CATALOG_NOT_FOUND: nothing was set there. */
 CATALOG_WARN_UNUSED bool catalog_unset(const char *path, const struct version_override *o,

@@ -98,3 +98,24 @@ bool override_check_endpoint(const struct change *c, const struct version_overri
     return n.is_known || catalog_fail(err, CATALOG_NOT_FOUND, "provider '%.64s' has %s",
                                       o->provider, nearest_text(&n, "endpoint", text));
 }
+
+bool catalog_models_exact(const char *model, char *out, size_t cap)
+{
+    size_t n = 0;
+    if (cap < 3) {
+        return false;
+    }
+    out[n++] = '^';
+    for (; *model; model++) {
+        if (n + 4 > cap) {
+            return false;
+        }
+        if (strchr(".[]{}()*+?^$|\\", *model)) {
+            out[n++] = '\\';
+        }
+        out[n++] = *model;
+    }
+    out[n++] = '$';
+    out[n] = '\0';
+    return true;
+}

@@ -78,7 +78,10 @@ static const struct key keys[] = {
      "model refused, and answered without, to rejected for that model, as a version of its own.",
      false},
     {"catalog_stale_days", "180", 1, 36500,
-     "Days after which the catalog counts as stale in GET /readyz, 1 to 36500.", false},
+     "Days after which a claim counts as stale (isothermctl catalog check) and so does the catalog "
+     "in\n"
+     "GET /readyz, 1 to 36500.",
+     false},
     {"records_path", "null", 0, 0,
      "The database of fingerprints, one record for each response. null: records.db in\n"
      "$STATE_DIRECTORY (set by systemd), else in $XDG_STATE_HOME/isotherm, else in "

@@ -139,23 +139,10 @@ void write_stamp_init(struct write_stamp *s, const char *author, const char *rea
 
 bool write_models(const char *given, char out[WRITE_MODELS_MAX])
 {
-    size_t n = 0;
     if (strcmp(given, "*") == 0 || given[0] == '^') {
         return (size_t)snprintf(out, WRITE_MODELS_MAX, "%s", given) < WRITE_MODELS_MAX;
     }
-    out[n++] = '^';
-    for (; *given; given++) {
-        if (n + 4 > WRITE_MODELS_MAX) {
-            return false;
-        }
-        if (strchr(".[]{}()*+?^$|\\", *given)) {
-            out[n++] = '\\';
-        }
-        out[n++] = *given;
-    }
-    out[n++] = '$';
-    out[n] = '\0';
-    return true;
+    return catalog_models_exact(given, out, WRITE_MODELS_MAX);
 }
 
 static bool make_folders(const char *path)

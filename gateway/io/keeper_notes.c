@@ -198,25 +198,6 @@ bool keeper_notes_write(struct keeper_notes *q, const char *path, const struct k
 
 /* ---- an override */
 
-/* The expression that takes this model only. false: longer than cap. */
-static bool exact_pattern(const char *model, char *out, size_t cap)
-{
-    size_t n = 0;
-    out[n++] = '^';
-    for (; *model; model++) {
-        if (n + 4 > cap) {
-            return false;
-        }
-        if (strchr("\\^$.[]|()*+?{}", *model)) {
-            out[n++] = '\\';
-        }
-        out[n++] = *model;
-    }
-    out[n++] = '$';
-    out[n] = '\0';
-    return true;
-}
-
 /* What the claim said of values means nothing for a parameter that is refused. */
 static json_t *rejected_fields(const char *day)
 {
@@ -248,7 +229,7 @@ bool keeper_notes_apply(const char *path, const struct keeper_note *n, int64_t *
     char models[2 * sizeof n->e.model + 4], reason[256], day[11];
     *version = 0;
     if (!c || c->support != CLAIM_YES || c->is_local ||
-        !exact_pattern(n->e.model, models, sizeof models)) {
+        !catalog_models_exact(n->e.model, models, sizeof models)) {
         return true;
     }
     memcpy(day, n->e.seen, 10);
