@@ -113,11 +113,9 @@ static enum next choose_version(struct exchange *x)
 
 static enum next step_parse(struct exchange *x)
 {
-    x->snap = gateway_snapshot(x->gw, 0, &x->fail);
-    if (!x->snap) {
-        return jump(x, STEP_END);
-    }
-    gateway_env(x->gw, x->snap, x->day, &x->env);
+    const struct gateway_view *now = &x->gw->view[conn_loop_index(x->conn)];
+    x->snap = snapshot_ref(now->snap);
+    gateway_env_with(config_ref(now->conf), x->snap, x->day, &x->env);
     if (!prepare_parse(&x->prep, &x->env, x->kind, conn_body(x->conn), &x->fail)) {
         return jump(x, STEP_END); /* nothing was asked of anybody: there is nothing to record */
     }

@@ -32,12 +32,18 @@ struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct fai
 
 void gateway_env(struct gateway *g, struct snapshot *snap, char day[11], struct prepare_env *env)
 {
-    time_t now = time(NULL);
-    struct tm tm;
-    (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
     (void)pthread_mutex_lock(&g->lock);
     const struct config *conf = config_ref(g->conf);
     (void)pthread_mutex_unlock(&g->lock);
+    gateway_env_with(conf, snap, day, env);
+}
+
+void gateway_env_with(const struct config *conf, struct snapshot *snap, char day[11],
+                      struct prepare_env *env)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
     *env = (struct prepare_env){.conf = conf, .snap = snap, .day = day};
     (void)request_policy_range(conf->on_out_of_range, &env->policy.on_out_of_range);
     (void)request_policy_unsupported(conf->on_unsupported, &env->policy.on_unsupported);

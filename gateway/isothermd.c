@@ -98,15 +98,10 @@ static enum keeper_learn learn_of(const struct config *c)
                                                     : KEEPER_LEARN_SUGGEST;
 }
 
-/* From the keeper's thread. Requests that began with the old one hold it. */
+/* From the keeper's thread. */
 static void on_snapshot(struct snapshot *s, void *ud)
 {
-    struct gateway *g = ud;
-    (void)pthread_mutex_lock(&g->lock);
-    struct snapshot *old = g->snap;
-    g->snap = s;
-    (void)pthread_mutex_unlock(&g->lock);
-    snapshot_release(old);
+    gateway_change(ud, NULL, s);
 }
 
 static bool open_catalog(struct gateway *g)
@@ -188,6 +183,7 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
 static void loop_begin(struct loop *l, unsigned index, void *ud)
 {
     struct gateway *g = ud;
+    gateway_view_open(g, l, index);
     if (!upstream_new(&g->upstream[index], l)) {
         log_write(LOG_ERROR, "upstream_not_started", "error", strerror(errno), NULL);
         abort(); /* at start only: without it no request of this loop could be answered */
@@ -207,6 +203,7 @@ static void loop_end(struct loop *l, unsigned index, void *ud)
     (void)l;
     upstream_free(g->upstream[index]);
     g->upstream[index] = NULL;
+    gateway_view_close(g, index);
 }
 
 static unsigned n_loops(const struct config *c)
@@ -315,11 +312,7 @@ static void reload(struct gateway *g, const char *path)
         config_free(fresh);
         return;
     }
-    (void)pthread_mutex_lock(&g->lock);
-    const struct config *old = g->conf;
-    g->conf = fresh;
-    (void)pthread_mutex_unlock(&g->lock);
-    config_free(old); /* requests that began with it hold it */
+    gateway_change(g, fresh, NULL);
     keeper_set(g->keeper, fresh->catalog_pin, learn_of(fresh));
     log_init(level_of(fresh->log_level));
     log_write(LOG_INFO, "reloaded", "config", path, NULL);
@@ -399,6 +392,7 @@ static int run(int argc, char **argv)
     log_init(level_of(g.conf->log_level));
     raise_limits();
     (void)pthread_mutex_init(&g.lock, NULL);
+    (void)pthread_cond_init(&g.seen, NULL);
     (void)snprintf(g.build, sizeof g.build, "isotherm/%s", ISOTHERM_VERSION);
     g.started_us = gateway_now_us();
     rc = serve(&g, o.config);

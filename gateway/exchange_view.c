@@ -1,0 +1,103 @@
+/* exchange_view.c - how a change of configuration or catalog comes to the loops, so that a request
+ * begins without a lock: whoever makes it calls every loop (loop_post()), and each takes references
+ * of its own, on its own thread, between two requests.
+ *
+ * The one who changes waits for them, so that what it says afterwards ("reloaded") is true of every
+ * request that comes from then on; not for ever, since a loop may be ending.
+ */
+#include "exchange.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* The lock is held; what was there before is yours. */
+static void look(struct gateway_view *v, const struct config **conf, struct snapshot **snap)
+{
+    struct gateway *g = v->gateway;
+    *conf = v->conf;
+    *snap = v->snap;
+    v->conf = config_ref(g->conf);
+    v->snap = snapshot_ref(g->snap);
+    v->change = g->change;
+    v->is_called = false;
+}
+
+static void on_called(void *view)
+{
+    struct gateway_view *v = view;
+    const struct config *conf;
+    struct snapshot *snap;
+    (void)pthread_mutex_lock(&v->gateway->lock);
+    look(v, &conf, &snap);
+    (void)pthread_cond_broadcast(&v->gateway->seen);
+    (void)pthread_mutex_unlock(&v->gateway->lock);
+    config_free(conf);
+    snapshot_release(snap);
+}
+
+void gateway_view_open(struct gateway *g, struct loop *l, unsigned index)
+{
+    struct gateway_view *v = &g->view[index];
+    const struct config *conf;
+    struct snapshot *snap;
+    (void)pthread_mutex_lock(&g->lock);
+    *v = (struct gateway_view){.gateway = g, .loop = l};
+    look(v, &conf, &snap); /* there is nothing before */
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gateway_view_close(struct gateway *g, unsigned index)
+{
+    struct gateway_view *v = &g->view[index];
+    (void)pthread_mutex_lock(&g->lock);
+    v->loop = NULL;
+    (void)pthread_cond_broadcast(&g->seen);
+    (void)pthread_mutex_unlock(&g->lock);
+    config_free(v->conf);
+    snapshot_release(v->snap);
+    v->conf = NULL;
+    v->snap = NULL;
+}
+
+static void call_loops(struct gateway *g)
+{
+    for (size_t i = 0; i < GATEWAY_LOOPS_MAX; i++) {
+        struct gateway_view *v = &g->view[i];
+        if (v->loop && !v->is_called) {
+            v->is_called = true;
+            v->post = (struct loop_post){.fn = on_called, .ud = v};
+            loop_post(v->loop, &v->post);
+        }
+    }
+}
+
+static bool have_all_seen(const struct gateway *g, uint64_t change)
+{
+    for (size_t i = 0; i < GATEWAY_LOOPS_MAX; i++) {
+        if (g->view[i].loop && g->view[i].change < change) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void gateway_change(struct gateway *g, const struct config *conf, struct snapshot *snap)
+{
+    struct timespec end;
+    (void)clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 1;
+    (void)pthread_mutex_lock(&g->lock);
+    const struct config *old_conf = conf ? g->conf : NULL;
+    struct snapshot *old_snap = snap ? g->snap : NULL;
+    g->conf = conf ? conf : g->conf;
+    g->snap = snap ? snap : g->snap;
+    uint64_t change = ++g->change;
+    call_loops(g);
+    int rc = 0;
+    while (rc != ETIMEDOUT && !have_all_seen(g, change)) {
+        rc = pthread_cond_timedwait(&g->seen, &g->lock, &end);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    config_free(old_conf); /* requests that began with them hold them */
+    snapshot_release(old_snap);
+}
