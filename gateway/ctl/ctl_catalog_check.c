@@ -375,6 +375,54 @@ static const char *word_at(const json_t *o, const char *key)
     return s ? s : "?";
 }
 
+/* "; max was 1, is shipped as 2, here 1.5" where the two sides differ. */
+static void say_field(const struct version_conflict *c, const char *key, char *out, size_t cap)
+{
+    static const char *const about[] = {
+        "id",   "version",    "source", "as_of",
+        "note", "confidence", "local",  "derived"}; /* the claim, not what it claims */
+    const json_t *v[] = {json_object_get(c->base, key), json_object_get(c->shipped, key),
+                         json_object_get(c->local, key)};
+    size_t n = strlen(out);
+    for (size_t i = 0; i < sizeof about / sizeof *about; i++) {
+        if (strcmp(about[i], key) == 0) {
+            return;
+        }
+    }
+    if (v[1] && v[2] && json_equal((json_t *)v[1], (json_t *)v[2])) { /* jansson's lack const */
+        return;
+    }
+    char *text[3];
+    for (size_t i = 0; i < 3; i++) {
+        text[i] = v[i] ? json_dumps(v[i], JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))
+                       : NULL;
+    }
+    (void)snprintf(out + n, cap - n, "; %s was %.30s, is shipped as %.30s, here %.30s", key,
+                   text[0] ? text[0] : "not there", text[1] ? text[1] : "not there",
+                   text[2] ? text[2] : "not there");
+    for (size_t i = 0; i < 3; i++) {
+        free(text[i]);
+    }
+}
+
+static void say_sides(const struct version_conflict *c, char *out, size_t cap)
+{
+    const char *key;
+    json_t *value;
+    if (!c->shipped || !c->local) {
+        (void)snprintf(out, cap, "; it is %s", c->shipped ? "taken away here" : "shipped no more");
+        return;
+    }
+    json_object_foreach ((json_t *)c->shipped, key, value) {
+        say_field(c, key, out, cap);
+    }
+    json_object_foreach ((json_t *)c->local, key, value) {
+        if (!json_object_get(c->shipped, key)) {
+            say_field(c, key, out, cap);
+        }
+    }
+}
+
 static bool take_conflict(const struct version_conflict *c, void *ud)
 {
     struct check *k = ud;
@@ -383,11 +431,14 @@ static bool take_conflict(const struct version_conflict *c, void *ud)
     if (k->o.provider && strcmp(word_at(any, "provider"), k->o.provider) != 0) {
         return true;
     }
-    (void)snprintf(f.text, sizeof f.text,
-                   "%.64s %.100s %.40s: version %lld changed what was set here, which still holds: "
-                   "set it again, or 'catalog unset' it",
-                   word_at(any, "provider"), word_at(any, "models"), word_at(any, "param"),
-                   (long long)c->version);
+    char sides[140] = "";
+    say_sides(c, sides, sizeof sides);
+    (void)snprintf(
+        f.text, sizeof f.text,
+        "%.40s %.60s %.30s: version %lld changed what was set here, which still holds%s: "
+        "set it again, or 'catalog unset' it",
+        word_at(any, "provider"), word_at(any, "models"), word_at(any, "param"),
+        (long long)c->version, sides);
     return take(&f, &k->found);
 }
 
