@@ -89,8 +89,12 @@ void gateway_change(struct gateway *g, const struct config *conf, struct snapsho
     (void)pthread_mutex_lock(&g->lock);
     const struct config *old_conf = conf ? g->conf : NULL;
     struct snapshot *old_snap = snap ? g->snap : NULL;
-    g->conf = conf ? conf : g->conf;
-    g->snap = snap ? snap : g->snap;
+    if (conf) { /* the one who changes it may read it without the lock: nobody else writes it */
+        g->conf = conf;
+    }
+    if (snap) {
+        g->snap = snap;
+    }
     uint64_t change = ++g->change;
     call_loops(g);
     int rc = 0;
