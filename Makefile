@@ -53,6 +53,7 @@ catalog_src := $(wildcard catalog/*.c)
 engine_src := $(filter-out local-engine/isotherm_engine.c,$(wildcard local-engine/*.c))
 mains := gateway/isothermd.c gateway/isothermctl.c
 gateway_src := $(filter-out $(mains),$(wildcard gateway/*.c gateway/base/*.c gateway/backend/*.c gateway/io/*.c gateway/api/*.c gateway/ctl/*.c))
+mock_src := $(wildcard tests/lib/mock/*.c)
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_tests := $(patsubst tests/unit/%.c,$(B)/tests/%,$(unit_src))
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
@@ -99,8 +100,8 @@ $(B)/isothermctl: $(B)/obj/gateway/isothermctl.o $(B)/libgateway.a $(B)/libcatal
 	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
 $(B)/isotherm-engine: $(B)/obj/local-engine/isotherm_engine.o $(B)/libengine.a
 	$(CC) $(ALL_LDFLAGS) $^ $(engine_libs) -lseccomp -o $@
-$(B)/isotherm-mock: $(B)/obj/tests/lib/isotherm_mock.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
-	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+$(B)/isotherm-mock: $(call obj,$(mock_src)) $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
 
 $(B)/catalog.db: $(B)/isothermctl $(providers)
 	@rm -f $@ $@-wal $@-shm
@@ -181,7 +182,7 @@ bench: all $(bench)
 	@for b in $(bench); do echo "== $$b"; $$b; done
 
 # ---- lint
-c_files := $(wildcard catalog/*.[ch] local-engine/*.[ch] gateway/*.[ch] gateway/*/*.[ch] tests/*/*.[ch])
+c_files := $(wildcard catalog/*.[ch] local-engine/*.[ch] gateway/*.[ch] gateway/*/*.[ch] tests/*/*.[ch] tests/lib/mock/*.[ch])
 lint: deps | build
 	$(call install_missing,$(lint_packages) $(check_packages),$(lint_tools) python3:python3)
 	@CC=$(CC) bash tests/lib/lint.sh $(c_files)
