@@ -114,7 +114,7 @@ $(B)/default-model/.copied: $(wildcard local-engine/default-model/*)
 # ---- using it
 # $(call quietly,target): builds it; the log is shown only when it fails
 define quietly
-@echo "building (log: $(B)/build.log)"; mkdir -p $(B); $(MAKE) --no-print-directory -j2 $(1) >$(B)/build.log 2>&1 || { tail -n 40 $(B)/build.log; exit 1; }
+@echo "building (log: $(B)/build.log)"; mkdir -p $(B); $(MAKE) --no-print-directory -j$$(nproc) $(1) >$(B)/build.log 2>&1 || { tail -n 40 $(B)/build.log; exit 1; }
 endef
 demo: deps | build
 	$(call install_missing,$(demo_packages),)
@@ -183,8 +183,10 @@ bench: all $(bench)
 
 # ---- lint
 c_files := $(wildcard catalog/*.[ch] local-engine/*.[ch] gateway/*.[ch] gateway/*/*.[ch] tests/*/*.[ch] tests/lib/mock/*.[ch])
-lint: deps | build
+.PHONY: lint-deps
+lint-deps: deps
 	$(call install_missing,$(lint_packages) $(check_packages),$(lint_tools) python3:python3)
+lint: lint-deps
 	@CC=$(CC) bash tests/lib/lint.sh $(c_files)
 format:
 	clang-format -i $(c_files)

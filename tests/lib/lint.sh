@@ -31,7 +31,7 @@ grep -nE '\b(strcpy|strcat|sprintf|strtok|atoi|atol|gmtime|localtime|alloca|gets
 grep -nE '\b(TODO|FIXME|XXX)\b' "${files[@]}" && say "unfinished work in a comment"
 # varFuncNullUB: log_write ends its pairs with NULL, as its attribute checks. The two local-engine suppressions are false alarms: realloc keeps the
 # old array in its field, and a session has at least one choice.
-cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem --suppress=nullPointerRedundantCheck \
+cppcheck -j "$(nproc)" --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem --suppress=nullPointerRedundantCheck \
     --suppress=unknownMacro --suppress=varFuncNullUB --suppress=invalidFunctionArg --suppress=memleak:local-engine/session.c --suppress=uninitvar:local-engine/session.c \
     --suppress=returnDanglingLifetime:gateway/ctl/sample_ops.c -D_GNU_SOURCE -I. $(printf '%s\n' "${files[@]}" | grep -E '^(catalog|local-engine|gateway)/.*\.c$') || say "cppcheck"
 [ $fail = 0 ] && echo "lint: clean"
