@@ -82,7 +82,7 @@ static void find_way(const struct config *conf, const struct target *t, char reg
 {
     bool own = is_own(t, region);
     const char *given = configured_region(conf, t);
-    *key_name = t->key_name ? t->key_name : own ? t->provider->key_env : NULL;
+    *key_name = t->key_name || t->key_file ? t->key_name : own ? t->provider->key_env : NULL;
     if (given) {
         (void)snprintf(region, 65, "%s", given);
     }
@@ -93,10 +93,10 @@ bool credentials_are_sent(const struct config *conf, const struct target *t)
     char region[65];
     const char *key_name;
     if (t->provider->is_local || t->provider->auth != CATALOG_AUTH_SIGV4) {
-        return t->key_name != NULL;
+        return t->key_name || t->key_file;
     }
     find_way(conf, t, region, &key_name);
-    return key_name || region[0];
+    return key_name || t->key_file || region[0];
 }
 
 /* ---- keys */
@@ -137,10 +137,23 @@ static bool find_to_sign(const struct config *conf, const struct target *t, stru
                        t->provider_name, key_name ? key_name : "", key_name ? ", or " : "");
 }
 
+/* The path is the operator's to know: whoever logs the failure
+ * names it, the answer does not. */
+static bool find_in_file(const struct target *t, struct credentials *c, struct failure *f)
+{
+    const char *why = config_key_file(t->key_file, c->key, sizeof c->key);
+    return !why || failure_set(f, 502, "upstream_auth", NULL,
+                               "the key file of provider '%.64s' cannot be used: %s",
+                               t->provider_name, why);
+}
+
 bool credentials_find(const struct config *conf, const struct target *t, struct credentials *out,
                       struct failure *f)
 {
     memset(out, 0, sizeof *out);
+    if (t->key_file) {
+        return find_in_file(t, out, f);
+    }
     if (!t->provider->is_local && t->provider->auth == CATALOG_AUTH_SIGV4) {
         return find_to_sign(conf, t, out, f);
     }

@@ -1,12 +1,12 @@
 /* credentials.h - what lets a request in at its provider: an API key in a header, or a signature
  * made with AWS credentials over the bytes that leave.
  *
- * Keys are looked up for each request and wiped after it: in the environment, else among systemd's
- * credentials (config_key()). A provider whose requests are signed (auth "sigv4") is called with a
- * key where there is one, as a bearer, else signed with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
- * and, if set, AWS_SESSION_TOKEN. What a machine usually has goes to the provider's own hosts only;
- * another address needs an `api_key` or a `region` in its configuration. No key is ever in a
- * failure.
+ * Keys are looked up for each request and wiped after it: in the file that the configuration names,
+ * else in the environment, else among systemd's credentials (config_key()). A provider whose
+ * requests are signed (auth "sigv4") is called with a key where there is one, as a bearer, else
+ * signed with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if set, AWS_SESSION_TOKEN. What a
+ * machine usually has goes to the provider's own hosts only; another address needs an `api_key` or
+ * a `region` in its configuration. No key is ever in a failure.
  */
 #ifndef ISOTHERM_CREDENTIALS_H
 #define ISOTHERM_CREDENTIALS_H

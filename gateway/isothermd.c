@@ -285,7 +285,17 @@ static void warn_of_providers(struct gateway *g)
             log_write(LOG_WARNING, "provider_without_key", "provider", p->name, "api_key",
                       p->api_key, "hint", "set that environment variable or credential", NULL);
         }
+        const char *why =
+            p->api_key_file ? config_key_file(p->api_key_file, key, sizeof key) : NULL;
+        if (why) {
+            log_write(LOG_WARNING, "provider_without_key", "provider", p->name, "api_key_file",
+                      p->api_key_file, "error", why, NULL);
+        }
         explicit_bzero(key, sizeof key);
+        if (p->ca_file && access(p->ca_file, R_OK) != 0) {
+            log_write(LOG_WARNING, "provider_without_ca", "provider", p->name, "ca_file",
+                      p->ca_file, "error", strerror(errno), NULL);
+        }
     }
     snapshot_release(s);
 }

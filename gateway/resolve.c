@@ -14,14 +14,21 @@ const char *resolve_first_local(const struct config *conf)
     return conf->n_models ? conf->models[0].name : DEFAULT_LOCAL_MODEL;
 }
 
-static const char *follow_alias(const struct config *conf, const char *name)
+static const struct config_alias *find_alias(const struct config *conf, const char *name)
 {
     for (unsigned i = 0; i < conf->n_aliases; i++) {
         if (strcmp(conf->aliases[i].name, name) == 0) {
-            return conf->aliases[i].target;
+            return &conf->aliases[i];
         }
     }
-    return name;
+    return NULL;
+}
+
+size_t resolve_targets(const struct config *conf, const char *name, char *const **targets)
+{
+    const struct config_alias *a = find_alias(conf, name);
+    *targets = a ? a->targets : NULL;
+    return a ? a->n_targets : 1;
 }
 
 static bool unknown_model(struct failure *f, const char *name)
@@ -77,7 +84,7 @@ static bool find_provider(const struct config *conf, const struct snapshot *snap
  * configured key. */
 static const char *key_name_of(const struct target *t, const struct config_provider *configured)
 {
-    if (configured && configured->api_key) {
+    if (configured && (configured->api_key || configured->api_key_file)) {
         return configured->api_key;
     }
     return configured && configured->base_url ? NULL : t->provider->key_env;
@@ -151,6 +158,8 @@ static bool set_address(struct target *t, const struct config_provider *configur
                            t->provider_name);
     }
     t->key_name = key_name_of(t, configured);
+    t->key_file = configured ? configured->api_key_file : NULL;
+    t->ca_file = configured ? configured->ca_file : NULL;
     t->switches = configured ? configured->switches : NULL;
     return resolve_at(t, base, kind, is_stream, f);
 }
@@ -166,7 +175,8 @@ bool resolve(const struct config *conf, const struct snapshot *snap, enum reques
              bool is_stream, const char *model, struct target *out, struct failure *f)
 {
     struct target t = {.name = ""};
-    const char *name = follow_alias(conf, model);
+    const struct config_alias *alias = find_alias(conf, model);
+    const char *name = alias ? alias->targets[0] : model;
     const char *slash = strchr(name, '/');
     if (strcmp(name, "local") == 0 || strncmp(name, "local/", 6) == 0) {
         if (!resolve_local(conf, snap, name, &t, f)) {

@@ -22,10 +22,16 @@ struct target {
     char url[1024];       /* "" for the local engine */
     const char *switches; /* of the provider's configuration, or NULL; borrowed */
     const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
+    const char *key_file; /* configured instead, or NULL; borrowed */
+    const char *ca_file;  /* certificates to trust instead of the system's, or NULL; borrowed */
 };
 
-/* true: `out` is filled. Failures: 404 model_not_found; 404 when the provider has no such endpoint;
- * 501 dialect_not_built for a dialect of the catalog that this build does not speak. */
+/* The targets of an alias of several, in the order in which they are asked: *targets is borrowed.
+ * 1: the name is to be resolved as it is. */
+size_t resolve_targets(const struct config *conf, const char *name, char *const **targets);
+/* true: `out` is filled; of an alias with several targets it is the first. Failures: 404
+ * model_not_found; 404 when the provider has no such endpoint; 501 dialect_not_built for a dialect
+ * of the catalog that this build does not speak. */
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
              bool is_stream, const char *model, struct target *out, struct failure *f)
     __attribute__((warn_unused_result));

@@ -13,22 +13,21 @@
  */
 #include "config.h"
 
+#include "config_calls.h"
 #include "config_check.h"
+#include "config_keys.h"
 #include "paths.h"
 #include "yaml_lines.h"
 #include <assert.h>
 #include <cyaml/cyaml.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PATH_BYTES_MAX  4095
 #define VALUE_BYTES_MAX 4095 /* any string; what is right for each is checked later */
@@ -134,6 +133,13 @@ static const struct key keys[] = {
      "otherwise\n"
      "    api_key: OPENAI_API_KEY   # NAME of an environment variable or credential, never the "
      "key\n"
+     "    api_key_file: null        # instead: absolute path of a file that holds the key, read "
+     "when "
+     "a request\n"
+     "                              # needs it; others must not be able to read or write it\n"
+     "    ca_file: null             # absolute path of the only certificates to trust; null for "
+     "the "
+     "system's\n"
      "    region: null              # where requests are signed (AWS); null: the host says it\n"
      "    switches: null            # what no request says and entries depend on:\n"
      "                              # deployment=reasoning (azure), deterministic_inference=on "
@@ -143,7 +149,11 @@ static const struct key keys[] = {
     {"aliases", "[]", 0, 0,
      "Names of your own for models:\n"
      "  - name: fast\n"
-     "    target: openai/gpt-4o-mini   # local, local/NAME or PROVIDER/MODEL",
+     "    target: openai/gpt-4o-mini   # local, local/NAME or PROVIDER/MODEL\n"
+     "  - name: steady\n"
+     "    targets: [openai/gpt-4o-mini, anthropic/claude-haiku-4-5, local]   # 1 to 16: when one "
+     "fails, the next\n"
+     "                                 # is asked at once, as long as nothing went to the client",
      false},
     {"models", "[]", 0, 0,
      "Models of the local engine, called by local/NAME; the first is also `local`. Without any "
@@ -166,6 +176,9 @@ static const struct key keys[] = {
 #define NEEDED_STRING(s, m)                                                                        \
     CYAML_FIELD_STRING_PTR(#m, CYAML_FLAG_POINTER, struct s, m, 0, VALUE_BYTES_MAX)
 #define NUMBER(m) CYAML_FIELD_UINT(#m, CYAML_FLAG_OPTIONAL, struct config, m)
+/* What is missing or odd among these is config_calls.c's. */
+#define CALLS_NUMBER(m) CYAML_FIELD_UINT(#m, CYAML_FLAG_OPTIONAL, struct config_provider, calls.m)
+#define CALLS_SWITCH(m) CYAML_FIELD_BOOL(#m, CYAML_FLAG_OPTIONAL, struct config_provider, calls.m)
 #define LIST(s, m, entry, max)                                                                     \
     CYAML_FIELD_SEQUENCE_COUNT(#m, CYAML_FLAG_POINTER_NULL_STR | CYAML_FLAG_OPTIONAL, struct s, m, \
                                n_##m, entry, 0, max)
@@ -177,15 +190,30 @@ static const cyaml_schema_field_t provider_fields[] = {
     OPTIONAL_STRING(config_provider, catalog),
     OPTIONAL_STRING(config_provider, base_url),
     OPTIONAL_STRING(config_provider, api_key),
+    OPTIONAL_STRING(config_provider, api_key_file),
+    OPTIONAL_STRING(config_provider, ca_file),
     OPTIONAL_STRING(config_provider, region),
     OPTIONAL_STRING(config_provider, switches),
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
+    CALLS_NUMBER(retries),
+    CALLS_NUMBER(retry_wait_max_ms),
+    CALLS_SWITCH(retry_sent),
+    CALLS_NUMBER(in_flight_max),
+    CALLS_NUMBER(queue_ms),
+    CALLS_NUMBER(breaker_failures),
+    CALLS_NUMBER(breaker_ms),
+    CALLS_SWITCH(http2),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t provider_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_provider, provider_fields)};
 static const cyaml_schema_field_t alias_fields[] = {
-    NEEDED_STRING(config_alias, name), NEEDED_STRING(config_alias, target), CYAML_FIELD_END};
+    NEEDED_STRING(config_alias, name),
+    CYAML_FIELD_STRING_PTR("target", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct config_alias,
+                           target, 0, VALUE_BYTES_MAX),
+    LIST(config_alias, targets, &model_id_value, CONFIG_ALIAS_TARGETS_MAX),
+    CYAML_FIELD_END,
+};
 static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
 static const cyaml_schema_field_t model_fields[] = {
@@ -430,7 +458,7 @@ static bool apply_text(struct config *c, struct config_places *pl, const char *n
     file.name = strdup(name);
     bool ok = file.name || config_fail(err, "out of memory");
     struct config *fresh = NULL;
-    ok = ok && check_numbers(&file, err);
+    ok = ok && check_numbers(&file, err) && config_calls_check(&file, err);
     if (ok && yaml_lines_count(file.lines)) {
         struct refusal r = {0};
         cyaml_config_t k = loader(&r);
@@ -444,41 +472,12 @@ static bool apply_text(struct config *c, struct config_places *pl, const char *n
         return false;
     }
     if (fresh) {
+        config_calls_fill(fresh, file.lines);
         move_values(c, fresh, file.lines);
         config_free(fresh);
     }
     pl->file[pl->n_files++] = file;
     return true;
-}
-
-/* The bytes of a regular file, at most cap of them. NULL, or why not. */
-static const char *read_regular(const char *path, char *out, size_t cap, size_t *len)
-{
-    /* O_NONBLOCK: a FIFO must not hold the daemon. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    const char *why = NULL;
-    *len = 0;
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        why = strerror(errno);
-    } else if (!S_ISREG(st.st_mode)) {
-        why = "not a regular file";
-    }
-    ssize_t n = 1;
-    while (!why && n > 0 && *len < cap) {
-        n = read(fd, out + *len, cap - *len);
-        if (n < 0 && errno == EINTR) {
-            n = 1;
-        } else if (n < 0) {
-            why = strerror(errno);
-        } else {
-            *len += (size_t)n;
-        }
-    }
-    if (fd >= 0) {
-        (void)close(fd); /* only read */
-    }
-    return why;
 }
 
 static bool apply_file(struct config *c, struct config_places *pl, const char *path,
@@ -489,7 +488,7 @@ static bool apply_file(struct config *c, struct config_places *pl, const char *p
     if (!text) {
         return config_fail(err, "out of memory");
     }
-    const char *why = read_regular(path, text, CONFIG_BYTES_MAX + 1, &len);
+    const char *why = config_read_file(path, text, CONFIG_BYTES_MAX + 1, &len);
     bool ok = !why || config_fail(err, "%.200s: cannot be read: %s, name a YAML file", path, why);
     ok = ok && (len <= CONFIG_BYTES_MAX ||
                 config_fail(err, "%.200s: is larger than %u bytes, name a configuration", path,
@@ -563,6 +562,7 @@ bool config_write_default(struct buf *b)
             ok = buf_printf(b, "# %.*s\n", n, p);
             p += n + (p[n] == '\n');
         }
+        ok = ok && (strcmp(keys[i].name, "providers") != 0 || config_calls_document(b));
         ok = ok && buf_printf(b, "%s: %s%s\n", keys[i].name, keys[i].value,
                               keys[i].at_start ? " # (restart)" : "");
     }
@@ -584,6 +584,19 @@ static bool apply_defaults(struct config *c, struct config_places *pl, struct co
     return ok;
 }
 
+/* One target is a list of one. */
+static bool list_target(struct config_alias *a)
+{
+    if (a->target) {
+        a->targets = calloc(1, sizeof *a->targets);
+        if (!a->targets || !(a->targets[0] = strdup(a->target))) {
+            return false;
+        }
+        a->n_targets = 1;
+    }
+    return true;
+}
+
 /* What is easier to use than what was written. */
 static bool normalise(struct config *c, struct config_error *err)
 {
@@ -595,6 +608,11 @@ static bool normalise(struct config *c, struct config_error *err)
         for (size_t n = p->base_url ? strlen(p->base_url) : 0; n && p->base_url[n - 1] == '/';
              n--) {
             p->base_url[n - 1] = '\0';
+        }
+    }
+    for (unsigned i = 0; i < c->n_aliases; i++) {
+        if (!list_target(&c->aliases[i])) {
+            return config_fail(err, "out of memory");
         }
     }
     return true;
@@ -704,46 +722,4 @@ bool config_catalog_path(const struct config *c, char *out, size_t cap)
     }
     paths_state("catalog.db", out, cap);
     return strlen(out) + 1 < cap; /* filled to the brim: may have been cut */
-}
-
-static bool read_credential(const char *name, char *out, size_t cap)
-{
-    const char *dir = getenv("CREDENTIALS_DIRECTORY");
-    char path[PATH_BYTES_MAX + 1];
-    if (!dir || !*dir || strchr(name, '/') || name[0] == '.') {
-        return false;
-    }
-    int n_path = snprintf(path, sizeof path, "%s/%s", dir, name);
-    char key[CONFIG_KEY_BYTES_MAX + 2]; /* a line end, and one byte that says too long */
-    size_t n;
-    if (n_path < 0 || (size_t)n_path >= sizeof path || read_regular(path, key, sizeof key, &n)) {
-        return false;
-    }
-    if (n && n < sizeof key && key[n - 1] == '\n') {
-        n--;
-    }
-    bool ok = n && n <= CONFIG_KEY_BYTES_MAX && n < cap && !memchr(key, '\0', n);
-    if (ok) {
-        memcpy(out, key, n);
-        out[n] = '\0';
-    }
-    explicit_bzero(key, sizeof key);
-    return ok;
-}
-
-bool config_key(const char *name, char *out, size_t cap)
-{
-    if (!name || !*name) {
-        return false;
-    }
-    const char *value = getenv(name);
-    if (!value || !*value) {
-        return read_credential(name, out, cap);
-    }
-    size_t n = strlen(value);
-    if (n > CONFIG_KEY_BYTES_MAX || n >= cap) {
-        return false;
-    }
-    memcpy(out, value, n + 1);
-    return true;
 }

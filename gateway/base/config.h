@@ -24,6 +24,7 @@
 #define CONFIG_PROVIDERS_MAX       256
 #define CONFIG_PROVIDER_MODELS_MAX 1024
 #define CONFIG_ALIASES_MAX         1024
+#define CONFIG_ALIAS_TARGETS_MAX   16
 #define CONFIG_MODELS_MAX          64
 #define CONFIG_KEY_BYTES_MAX       4096 /* one API key */
 
@@ -31,11 +32,25 @@ struct config_error {
     char text[512];
 }; /* "isotherm.yaml:12: providers[0].base_url: ... , what would be right" */
 
+/* How a provider is called; defaults in config_calls.c. */
+struct config_calls {
+    unsigned retries; /* more attempts after the first one */
+    unsigned retry_wait_max_ms;
+    unsigned in_flight_max; /* 0: no limit */
+    unsigned queue_ms;
+    unsigned breaker_failures; /* 0: never opens */
+    unsigned breaker_ms;
+    bool retry_sent; /* also after what the provider may have read, and billed */
+    bool http2;
+};
 struct config_provider {
     char *name;     /* the part before the slash in a model's name */
     char *catalog;  /* whose claims hold: provider id in the catalog; default: the name */
     char *base_url; /* http or https, no slash at its end; NULL: the catalog's */
     char *api_key;  /* name of an environment variable or credential, NULL: the catalog's key_env */
+    char *api_key_file; /* absolute path, instead of api_key; NULL: none */
+    char *ca_file;      /* absolute path: certificates to trust instead of the system's, or NULL */
+    struct config_calls calls;
     /* Of requests that are signed; NULL: what the host says. Given, the machine's own credentials
      * sign also for an address that is not the provider's. */
     char *region;
@@ -46,7 +61,10 @@ struct config_provider {
     unsigned n_models;
 };
 struct config_alias {
-    char *name, *target;
+    char *name;
+    char *target;   /* as written, NULL: a list was; it is in `targets` too */
+    char **targets; /* in the order in which they are asked */
+    unsigned n_targets;
 };
 struct config_model {
     char *name, *path;
@@ -98,8 +116,13 @@ bool config_records_path(const struct config *c, char *out, size_t cap);
 bool config_catalog_path(const struct config *c, char *out, size_t cap);
 /* The commented example with every key and its default. false: the buffer's limit or memory. */
 bool config_write_default(struct buf *b);
+/* How the provider of that name is called: as configured, else as by default. Borrowed from c. */
+const struct config_calls *config_calls_of(const struct config *c, const char *provider);
 /* The value behind an `api_key` name: environment, else $CREDENTIALS_DIRECTORY/NAME (at most 4 KB,
  * trailing newline cut). false: not set. */
 bool config_key(const char *name, char *out, size_t cap);
+/* The key in a file (api_key_file; at most 4 KB, trailing newline cut). NULL, or why there is none;
+ * then `out` is untouched. */
+const char *config_key_file(const char *path, char *out, size_t cap);
 
 #endif

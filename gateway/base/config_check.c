@@ -290,6 +290,23 @@ static bool is_region(const char *s)
     return n > 0 && n <= NAME_MAX_BYTES && s[n] == '\0';
 }
 
+static bool check_path(const struct check *k, unsigned i, const char *key, const char *value)
+{
+    char path[YAML_LINES_PATH];
+    (void)snprintf(path, sizeof path, "providers[%u].%s", i, key);
+    return !value || value[0] == '/' ||
+           config_fail_at(k->pl, k->err, path, "'%.64s': an absolute path expected", value);
+}
+
+static bool check_one_key(const struct check *k, unsigned i)
+{
+    const struct config_provider *p = &k->c->providers[i];
+    char path[YAML_LINES_PATH];
+    (void)snprintf(path, sizeof path, "providers[%u].api_key_file", i);
+    return !p->api_key || !p->api_key_file ||
+           config_fail_at(k->pl, k->err, path, "'api_key' is there too, leave one of them out");
+}
+
 static bool check_provider(const struct check *k, unsigned i)
 {
     const struct config_provider *p = &k->c->providers[i];
@@ -329,7 +346,26 @@ static bool check_provider(const struct check *k, unsigned i)
                               "between several",
                               p->switches);
     }
-    return check_provider_models(k, i);
+    return check_path(k, i, "ca_file", p->ca_file) &&
+           check_path(k, i, "api_key_file", p->api_key_file) && check_one_key(k, i) &&
+           check_provider_models(k, i);
+}
+
+static bool check_targets(const struct check *k, unsigned i)
+{
+    const struct config_alias *a = &k->c->aliases[i];
+    char path[YAML_LINES_PATH];
+    (void)snprintf(path, sizeof path, "aliases[%u].target", i);
+    if (a->target) {
+        return check_target(k, path, a->target);
+    }
+    for (unsigned j = 0; j < a->n_targets; j++) {
+        (void)snprintf(path, sizeof path, "aliases[%u].targets[%u]", i, j);
+        if (!check_target(k, path, a->targets[j])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool check_alias(const struct check *k, unsigned i)
@@ -344,8 +380,13 @@ static bool check_alias(const struct check *k, unsigned i)
         return config_fail_at(k->pl, k->err, path,
                               "'local' is the built-in engine's, choose another name");
     }
-    (void)snprintf(path, sizeof path, "aliases[%u].target", i);
-    return check_target(k, path, a->target);
+    if (a->target ? a->n_targets > 0 : a->n_targets == 0) {
+        (void)snprintf(path, sizeof path, "aliases[%u]", i);
+        return config_fail_at(k->pl, k->err, path,
+                              "either 'target' or a list 'targets' of 1 to %d expected",
+                              CONFIG_ALIAS_TARGETS_MAX);
+    }
+    return check_targets(k, i);
 }
 
 static bool check_model(const struct check *k, unsigned i)

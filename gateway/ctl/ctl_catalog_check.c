@@ -232,16 +232,10 @@ static const char *catalog_provider(const struct check *k, const char *prefix)
     return p ? p->id : NULL;
 }
 
-/* A name as a client writes it. must_lead: it is a finding where it leads to no provider. */
-static void add_model(struct check *k, const char *name, bool must_lead)
+/* "provider/model"; local models are not of interest. */
+static void add_target(struct check *k, const char *name, bool must_lead)
 {
     char prefix[65];
-    for (unsigned i = 0; i < k->conf->n_aliases; i++) {
-        if (strcmp(k->conf->aliases[i].name, name) == 0) {
-            name = k->conf->aliases[i].target;
-            break; /* an alias of an alias is refused when the configuration is read */
-        }
-    }
     const char *slash = strchr(name, '/');
     size_t n = slash ? (size_t)(slash - name) : strlen(name);
     if (n >= sizeof prefix || strcmp(name, "local") == 0 || strncmp(name, "local/", 6) == 0) {
@@ -252,6 +246,20 @@ static void add_model(struct check *k, const char *name, bool must_lead)
     if (provider || must_lead) {
         add_name(&k->names, provider ? provider : prefix, slash ? slash + 1 : "");
     }
+}
+
+/* A name as a client writes it. must_lead: it is a finding where it leads to no provider. */
+static void add_model(struct check *k, const char *name, bool must_lead)
+{
+    for (unsigned i = 0; i < k->conf->n_aliases; i++) {
+        if (strcmp(k->conf->aliases[i].name, name) == 0) {
+            for (unsigned t = 0; t < k->conf->aliases[i].n_targets; t++) {
+                add_target(k, k->conf->aliases[i].targets[t], must_lead);
+            }
+            return;
+        }
+    }
+    add_target(k, name, must_lead);
 }
 
 static bool add_recorded(const char *model, void *ud)
@@ -270,7 +278,7 @@ static void add_configured(struct check *k)
         }
     }
     for (unsigned i = 0; i < k->conf->n_aliases; i++) {
-        add_model(k, k->conf->aliases[i].target, true);
+        add_model(k, k->conf->aliases[i].name, true);
     }
     add_model(k, k->conf->fallback, true);
 }

@@ -210,7 +210,10 @@ static void test_shipped_comments(void **state)
     assert_int_equal(c->n_providers, 1);
     assert_string_equal(c->providers[0].api_key, "OPENAI_API_KEY");
     assert_int_equal(c->providers[0].n_models, 1);
-    assert_int_equal(c->n_aliases, 1);
+    assert_memory_equal(&c->providers[0].calls, config_calls_of(c, "nobody"),
+                        sizeof c->providers[0].calls);
+    assert_int_equal(c->n_aliases, 2);
+    assert_int_equal(c->aliases[1].n_targets, 3);
     assert_int_equal(c->n_models, 1);
     config_free(c);
     buf_release(&out);
@@ -402,6 +405,73 @@ static void test_key(void **state)
     assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
+/* A key of its own file: what is in it now, unless others could have put it there or read it. */
+static void test_key_file(void **state)
+{
+    (void)state;
+    char out[CONFIG_KEY_BYTES_MAX + 1] = "untouched", path[128], text[CONFIG_KEY_BYTES_MAX + 2];
+    spill("key-file", "one\n", 4, path);
+    static const struct {
+        mode_t mode;
+        bool is_good;
+    } modes[] = {{0604, false}, {0602, false}, {0666, false}, {0640, true}, {0600, true}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(chmod(path, modes[i].mode), 0);
+        const char *why = config_key_file(path, out, sizeof out);
+        assert_int_equal(why == NULL, modes[i].is_good);
+        assert_string_equal(out, modes[i].is_good ? "one" : "untouched");
+    }
+    spill("key-file", "two", 3, path);
+    assert_null(config_key_file(path, out, sizeof out));
+    assert_string_equal(out, "two");
+    assert_string_equal(config_key_file(path, out, 3), "it is longer than 4096 bytes");
+    static const char *const bad[] = {"", "\n", "a\nb\n", "a\n\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        spill("key-file", bad[i], strlen(bad[i]), path);
+        assert_non_null(config_key_file(path, out, sizeof out));
+    }
+    memset(text, 'k', sizeof text);
+    text[CONFIG_KEY_BYTES_MAX] = '\n';
+    spill("key-file", text, CONFIG_KEY_BYTES_MAX + 1, path);
+    assert_null(config_key_file(path, out, sizeof out));
+    assert_int_equal(strlen(out), CONFIG_KEY_BYTES_MAX);
+    text[CONFIG_KEY_BYTES_MAX] = 'k';
+    spill("key-file", text, CONFIG_KEY_BYTES_MAX + 2, path);
+    assert_non_null(config_key_file(path, out, sizeof out));
+    assert_int_equal(remove(path), 0);
+    assert_string_equal(config_key_file(path, out, sizeof out), "No such file or directory");
+    assert_string_equal(config_key_file(dir, out, sizeof out), "not a regular file");
+}
+
+/* How calls are made: what an entry says, and the defaults for what it leaves out and for a
+ * provider that has no entry; also in a drop-in. */
+static void test_calls(void **state)
+{
+    (void)state;
+    char path[128];
+    static const char text[] = "providers:\n"
+                               "  - {name: a, retries: 0, retry_sent: true, breaker_ms: 7}\n"
+                               "  - {name: b, in_flight_max: 3, http2: true, queue_ms: 0}\n"
+                               "aliases:\n"
+                               "  - {name: one, target: a/x}\n"
+                               "  - {name: two, targets: [a/x, b/y]}\n";
+    spill("calls.yaml", text, strlen(text), path);
+    struct config *c = load_ok(path);
+    const struct config_calls *a = config_calls_of(c, "a"), *b = config_calls_of(c, "b"),
+                              *none = config_calls_of(c, "c");
+    assert_true(a->retries == 0 && a->retry_sent && a->breaker_ms == 7);
+    assert_true(a->retry_wait_max_ms == 5000 && a->in_flight_max == 0 && a->queue_ms == 10000);
+    assert_true(a->breaker_failures == 5 && !a->http2);
+    assert_true(b->retries == 2 && !b->retry_sent && b->in_flight_max == 3 && b->http2);
+    assert_true(b->queue_ms == 0 && b->breaker_ms == 10000);
+    assert_true(none->retries == 2 && !none->retry_sent && none->breaker_failures == 5);
+    assert_int_equal(c->aliases[0].n_targets, 1);
+    assert_string_equal(c->aliases[0].targets[0], "a/x");
+    assert_int_equal(c->aliases[1].n_targets, 2);
+    assert_string_equal(c->aliases[1].targets[1], "b/y");
+    config_free(c);
+}
+
 static void test_records_path(void **state)
 {
     (void)state;
@@ -436,7 +506,8 @@ int main(void)
         cmocka_unit_test(test_golden),    cmocka_unit_test(test_dropins),
         cmocka_unit_test(test_odd_files), cmocka_unit_test(test_many_entries),
         cmocka_unit_test(test_addresses), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_key),       cmocka_unit_test(test_records_path),
+        cmocka_unit_test(test_key),       cmocka_unit_test(test_key_file),
+        cmocka_unit_test(test_calls),     cmocka_unit_test(test_records_path),
     };
     int rc = cmocka_run_group_tests_name("config", tests, NULL, NULL);
     if (rc == 0) { /* kept for a look when something is wrong */
