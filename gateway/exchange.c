@@ -2,15 +2,17 @@
  * run() first.
  *
  * A step returns NEXT, WAIT (an event will call run() again) or END. What fails sets `fail` and
- * goes on at the record: a failure is an answer too. Two backward arrows, each at most once and
- * each visible in the record's attempts: a provider refuses a parameter that its claims allow ->
- * that claim is out, back to the plan; the connection is refused before any byte left -> again at
- * the call. After the first byte to the client there is no second backend.
+ * goes on at the record: a failure is an answer too. Three backward arrows, each visible in the
+ * record's attempts, none after the first byte to the client: a provider refuses a parameter that
+ * its claims allow -> that claim is out, back to the plan, once for each target; an attempt may be
+ * made again -> back to the admission; another target is left -> back to its resolution. attempt.h
+ * says when.
  */
 #include "exchange.h"
 
 #include "base/log.h"
 #include "credentials.h"
+#include "exchange_attempt.h"
 #include "exchange_call.h"
 #include "exchange_evidence.h"
 #include "reply.h"
@@ -30,11 +32,16 @@ void exchange_fail(struct exchange *x, const struct failure *f)
     }
 }
 
-/* Goes on at `step` when the current one has ended. */
-static enum next jump(struct exchange *x, enum step step)
+enum next exchange_jump(struct exchange *x, enum step step)
 {
     x->at = (int)step - 1;
     return NEXT;
+}
+
+/* What comes before a call has failed. */
+static enum next failed(struct exchange *x, enum attempt_stage stage)
+{
+    return exchange_jump(x, exchange_attempt_failed(x, stage));
 }
 
 /* ---- 3 to 6: parse, resolve, plan, encode */
@@ -69,7 +76,7 @@ static enum next choose_version(struct exchange *x)
         return WAIT;
     }
     (void)failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
-    return jump(x, STEP_FINGERPRINT);
+    return exchange_jump(x, STEP_FINGERPRINT);
 }
 
 static enum next step_parse(struct exchange *x)
@@ -78,7 +85,8 @@ static enum next step_parse(struct exchange *x)
     x->snap = snapshot_ref(now->snap);
     gateway_env_with(config_ref(now->conf), x->snap, x->day, &x->env);
     if (!prepare_parse(&x->prep, &x->env, x->kind, conn_body(x->conn), &x->fail)) {
-        return jump(x, STEP_END); /* nothing was asked of anybody: there is nothing to record */
+        return exchange_jump(
+            x, STEP_END); /* nothing was asked of anybody: there is nothing to record */
     }
     x->is_parsed = true;
     return x->prep.request.catalog_version ? choose_version(x) : NEXT;
@@ -86,12 +94,25 @@ static enum next step_parse(struct exchange *x)
 
 static enum next step_resolve(struct exchange *x)
 {
-    return prepare_resolve(&x->prep, &x->env, NULL, &x->fail) ? NEXT : jump(x, STEP_FINGERPRINT);
+    return prepare_resolve(&x->prep, &x->env, exchange_attempt_target(x), &x->fail)
+               ? NEXT
+               : failed(x, ATTEMPT_PLAN);
 }
 
 static enum next step_plan(struct exchange *x)
 {
-    return prepare_plan(&x->prep, &x->env, &x->fail) ? NEXT : jump(x, STEP_FINGERPRINT);
+    return prepare_plan(&x->prep, &x->env, &x->fail) ? NEXT : failed(x, ATTEMPT_PLAN);
+}
+
+static bool find_credentials(struct exchange *x, struct credentials *c)
+{
+    const struct target *t = &x->prep.target;
+    bool ok = credentials_find(x->env.conf, t, c, &x->fail);
+    if (!ok && t->key_file) {
+        log_write(LOG_ERROR, "key_unusable", "id", x->request_id, "provider", t->provider_name,
+                  "api_key_file", t->key_file, "error", x->fail.message, NULL);
+    }
+    return ok;
 }
 
 static enum next step_encode(struct exchange *x)
@@ -101,13 +122,13 @@ static enum next step_encode(struct exchange *x)
     buf_release(&x->body);
     buf_init(&x->body, LIMIT_BODY_BYTES * 2); /* escapes may grow a body */
     memset(&x->headers, 0, sizeof x->headers);
-    bool ok = credentials_find(x->env.conf, t, &c, &x->fail) &&
+    bool ok = find_credentials(x, &c) &&
               prepare_encode(&x->prep, x->at_prompt, c.key[0] ? c.key : NULL, &x->body, &x->headers,
                              &x->fail) &&
               credentials_sign(&c, t, buf_slice(&x->body), gateway_now_us() / 1000000, &x->headers,
                                &x->fail);
     credentials_wipe(&c);
-    return ok ? NEXT : jump(x, STEP_FINGERPRINT);
+    return ok ? NEXT : failed(x, ATTEMPT_ENCODE);
 }
 
 /* ---- 9: what the calls have brought */
@@ -145,18 +166,11 @@ static enum next step_gather(struct exchange *x)
     if (x->fail.status || x->client_gone) {
         return NEXT;
     }
-    if (!answer_finish(&x->answer, &x->fail)) {
-        const struct failure *own = answer_failure(&x->answer);
-        if (own && own->status) {
-            exchange_fail(x, own);
-        }
-        return NEXT;
-    }
     if (!gather_choices(x)) {
         return NEXT;
     }
     if (++x->at_prompt < x->prep.n_prompts) {
-        return jump(x, STEP_ENCODE);
+        return exchange_jump(x, STEP_ADMIT);
     }
     exchange_check_served(x);
     exchange_estimate_usage(x);
@@ -174,7 +188,7 @@ static enum next step_fingerprint(struct exchange *x)
         return NEXT;
     }
     (void)failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
-    return jump(x, STEP_END);
+    return exchange_jump(x, STEP_END);
 }
 
 static void on_recorded(bool ok, void *ud)
@@ -206,7 +220,7 @@ static void end_with_answer(struct exchange *x)
     bool is_stream = x->prep.request.stream;
     json_t *isotherm = is_stream ? exchange_call_open_stream(x) : NULL;
     if (!isotherm && (!is_stream || x->n_adj_shown < x->prep.plan.n_adj)) {
-        isotherm = reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap));
+        isotherm = exchange_record_isotherm(x);
     }
     bool ok = is_stream ? reply_end(&x->reply, &x->all, isotherm, &out)
                         : isotherm && reply_whole(&x->reply, &x->all, isotherm, &out);
@@ -261,19 +275,16 @@ static const struct {
     const char *name;
     enum next (*fn)(struct exchange *x);
 } steps[STEP_COUNT] = {
-    [STEP_PARSE] = {"parse", step_parse},
-    [STEP_RESOLVE] = {"resolve", step_resolve},
-    [STEP_PLAN] = {"plan", step_plan},
-    [STEP_ENCODE] = {"encode", step_encode},
-    [STEP_CALL] = {"call", exchange_call},
-    [STEP_GATHER] = {"gather", step_gather},
-    [STEP_FINGERPRINT] = {"fingerprint", step_fingerprint},
-    [STEP_RECORD] = {"record", step_record},
-    [STEP_END] = {"end", step_end},
+    [STEP_PARSE] = {"parse", step_parse},    [STEP_RESOLVE] = {"resolve", step_resolve},
+    [STEP_PLAN] = {"plan", step_plan},       [STEP_ADMIT] = {"admit", exchange_attempt_admit},
+    [STEP_ENCODE] = {"encode", step_encode}, [STEP_CALL] = {"call", exchange_call},
+    [STEP_GATHER] = {"gather", step_gather}, [STEP_FINGERPRINT] = {"fingerprint", step_fingerprint},
+    [STEP_RECORD] = {"record", step_record}, [STEP_END] = {"end", step_end},
 };
 
 static void release(struct exchange *x)
 {
+    assert(!x->turn && x->wait.slot == 0);
     exchange_call_release(x);
     answer_release(&x->answer);
     answer_release(&x->all);
@@ -320,6 +331,8 @@ static void on_close(void *ud)
     x->client_gone = true;
     if (x->at == STEP_CALL) { /* else it waits for its record, which is written all the same */
         exchange_call_abandon(x);
+    } else if (x->at == STEP_ADMIT) {
+        exchange_attempt_abandon(x);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "io/keeper.h"
 #include "io/records.h"
 #include "io/server.h"
+#include "gate.h"
 #include "io/upstream.h"
 #include "prepare.h"
 #include <pthread.h>
@@ -44,7 +45,8 @@ struct gateway {
     struct engine_child *_Atomic engine;          /* NULL until loop 0 has started it */
     struct upstream *upstream[GATEWAY_LOOPS_MAX]; /* by loop index */
     struct server *server;
-    char build[64]; /* "isotherm/0.1.0" */
+    struct gate *gate; /* who may call a provider now */
+    char build[64];    /* "isotherm/0.1.0" */
     int64_t started_us;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "exchange_attempt.h"
 #include "exchange_evidence.h"
 #include "local-engine/link.h"
 #include "reply.h"
@@ -18,11 +19,21 @@ static void stop_call(struct exchange *x)
     x->eng = NULL;
 }
 
-/* The call has ended, one way or the other: go on behind it. */
+/* The call has ended, one way or the other: whether its answer is whole shows now, and then what
+ * comes next. */
 static void leave_call(struct exchange *x)
 {
+    struct failure f = {.status = 0};
     stop_call(x);
-    exchange_go_on(x, STEP_GATHER);
+    if (!x->fail.status && !x->client_gone && !answer_finish(&x->answer, &f)) {
+        const struct failure *own = answer_failure(&x->answer);
+        exchange_fail(x, own && own->status ? own : &f);
+    }
+    exchange_record_attempt(x, x->upstream_status,
+                            x->client_gone   ? "client_gone"
+                            : x->fail.status ? x->fail.code
+                                             : NULL);
+    exchange_go_on(x, exchange_attempt_ended(x));
 }
 
 /* ---- the begin of the reply */
@@ -49,14 +60,18 @@ json_t *exchange_call_open_stream(struct exchange *x)
     x->has_opened = true;
     exchange_record_seal(x);
     x->n_adj_shown = x->prep.plan.n_adj;
-    return reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap));
+    return exchange_record_isotherm(x);
 }
+
+static void watch_silence(struct exchange *x);
 
 /* A backend that thinks for long: the client gets the head, and comments from then on. */
 static void on_silence(void *ud)
 {
     struct exchange *x = ud;
-    if (!x->client_gone) {
+    if (!x->up && !x->eng) { /* it waits to be sent again: a head would end that */
+        watch_silence(x);
+    } else if (!x->client_gone) {
         begin_stream(x);
     }
 }
@@ -136,7 +151,6 @@ static void on_engine_frame(const json_t *frame, void *ud)
     bool goes_on = jsonio_write(&b, frame) && decode_piece(x, buf_slice(&b));
     buf_release(&b);
     if (!goes_on) {
-        exchange_record_attempt(x, 0, x->fail.status ? x->fail.code : NULL);
         leave_call(x);
     }
 }
@@ -159,7 +173,6 @@ static void on_engine_end(const struct failure *f, void *ud)
     } else {
         end_of_answer(x);
     }
-    exchange_record_attempt(x, 0, x->fail.status ? x->fail.code : NULL);
     leave_call(x);
 }
 
@@ -186,11 +199,11 @@ static void on_head(int status, void *ud)
     bool is_stream = x->prep.request.stream;
     x->upstream_status = status;
     exchange_record_upstream_id(x);
+    exchange_attempt_note_head(x);
     if (status < 200 || status >= 300) {
         return;
     }
     if (!begin_decoding(x, pieces_form(upstream_header(x->up, "content-type"), is_stream))) {
-        exchange_record_attempt(x, status, x->fail.code);
         leave_call(x);
     } else if (is_stream) {
         upstream_touch(x->up); /* from here on silence is that of content: a ping ends none */
@@ -201,7 +214,7 @@ static void on_resend(void *ud)
 {
     struct exchange *x = ud;
     exchange_record_attempt(x, 0, "connection_lost");
-    x->attempt_us = gateway_now_us();
+    exchange_record_begin(x, true);
 }
 
 static void on_piece(struct slice piece, void *ud)
@@ -209,7 +222,6 @@ static void on_piece(struct slice piece, void *ud)
     struct exchange *x = ud;
     if (x->upstream_status >= 200 && x->upstream_status < 300) {
         if (!decode_piece(x, piece)) {
-            exchange_record_attempt(x, x->upstream_status, x->fail.status ? x->fail.code : NULL);
             leave_call(x);
         }
     } else if (x->refusal.len + piece.len <= LIMIT_ERROR_BODY_BYTES) {
@@ -238,14 +250,15 @@ static void on_refusal(struct exchange *x)
     x->prep.target.backend->refusal(x->upstream_status, buf_slice(&x->refusal),
                                     upstream_header(x->up, "retry-after"), param, &f);
     exchange_fail(x, &f);
-    exchange_record_attempt(x, x->upstream_status, x->fail.code);
     enum param refused = exchange_evidence_param(x, param);
     if (refused != PARAM_COUNT) {
         exchange_evidence_refused(x, refused);
     }
     if (may_rule_out(x, refused)) {
+        exchange_record_attempt(x, x->upstream_status, x->fail.code);
         memset(&x->fail, 0, sizeof x->fail);
         stop_call(x);
+        exchange_attempt_release(x, GATE_WELL);
         exchange_go_on(x, STEP_PLAN);
         return;
     }
@@ -259,20 +272,11 @@ static void on_upstream_end(const struct failure *f, void *ud)
         on_refusal(x);
         return;
     }
-    if (f && strcmp(f->code, "upstream_unreachable") == 0 && !upstream_any_byte(x->up) &&
-        !x->has_retried) {
-        x->has_retried = true;
-        exchange_record_attempt(x, 0, f->code);
-        stop_call(x);
-        exchange_go_on(x, STEP_CALL);
-        return;
-    }
     if (f) {
         exchange_fail(x, f);
     } else {
         end_of_answer(x);
     }
-    exchange_record_attempt(x, x->upstream_status, x->fail.status ? x->fail.code : NULL);
     leave_call(x);
 }
 
@@ -330,7 +334,9 @@ static bool call_upstream(struct exchange *x)
                                  .connect_ms = c->connect_ms,
                                  .first_byte_ms = c->first_byte_ms,
                                  .idle_ms = c->idle_ms,
-                                 .bytes_max = LIMIT_UPSTREAM_BYTES};
+                                 .bytes_max = LIMIT_UPSTREAM_BYTES,
+                                 .ca_file = x->prep.target.ca_file,
+                                 .http2 = config_calls_of(c, x->prep.target.provider_name)->http2};
     return upstream_start(x->gw->upstream[conn_loop_index(x->conn)], &spec, &events, x, &x->up,
                           &x->fail);
 }
@@ -340,20 +346,21 @@ enum next exchange_call(struct exchange *x)
     x->upstream_status = 0;
     x->is_paused = false;
     buf_clear(&x->refusal);
-    x->attempt_us = gateway_now_us();
+    x->retry_after_ms = -1;
+    x->n_deltas_before = x->n_deltas;
+    exchange_record_begin(x, true);
     watch_silence(x);
     bool ok =
         start_answer(x) && (x->prep.target.provider->is_local ? call_engine(x) : call_upstream(x));
     if (!ok) {
         exchange_record_attempt(x, 0, x->fail.code);
-        return NEXT; /* gather sees the failure */
+        return exchange_jump(x, exchange_attempt_ended(x));
     }
     return WAIT;
 }
 
 void exchange_call_abandon(struct exchange *x)
 {
-    exchange_record_attempt(x, x->upstream_status, "client_gone");
     leave_call(x);
 }
 

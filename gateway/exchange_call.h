@@ -5,7 +5,7 @@
 
 #include "exchange_steps.h"
 
-/* STEP_CALL: WAIT, and from its end on at STEP_GATHER; or x->fail is set. */
+/* STEP_CALL: WAIT until the call has ended, then as exchange_attempt_ended() says. */
 enum next exchange_call(struct exchange *x);
 /* The client has left during the call: ends it and goes on behind it. */
 void exchange_call_abandon(struct exchange *x);

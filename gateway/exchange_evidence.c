@@ -271,6 +271,13 @@ void exchange_evidence_refused(struct exchange *x, enum param p)
     x->notes->note[x->notes->n++] = (struct exchange_note){e, is_whole};
 }
 
+void exchange_evidence_moved(struct exchange *x)
+{
+    for (size_t i = 0; x->notes && i < x->notes->n; i++) {
+        x->notes->note[i].is_of_parameter = false;
+    }
+}
+
 /* ---- answers */
 
 static bool is_served(const struct plan *plan, enum param p)

@@ -17,6 +17,8 @@ enum param exchange_evidence_param(const struct exchange *x, const char *name);
 /* The provider refused `p`; x->fail says how. Kept until the exchange ends: whether the request is
  * accepted without it is part of what was seen. */
 void exchange_evidence_refused(struct exchange *x, enum param p);
+/* Another target is asked: that one answers says nothing about what this one has refused. */
+void exchange_evidence_moved(struct exchange *x);
 /* At the end of the calls, once. */
 void exchange_evidence_tell(struct exchange *x);
 void exchange_evidence_release(struct exchange *x);

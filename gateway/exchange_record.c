@@ -96,15 +96,103 @@ void exchange_record_release(struct exchange *x)
     json_decref(x->attempts);
 }
 
+uint32_t exchange_record_random(void)
+{
+    uint32_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r) {
+        r = (uint32_t)gateway_now_us();
+    }
+    return r;
+}
+
+void exchange_record_begin(struct exchange *x, bool is_call)
+{
+    int64_t now = gateway_now_us();
+    x->attempt_us = is_call || !x->wanted_us ? now : x->wanted_us;
+    x->waited_us = is_call && x->wanted_us ? now - x->wanted_us : 0;
+    x->wanted_us = 0;
+    x->is_attempting = true;
+}
+
+static const char *attempt_model(const struct exchange *x)
+{
+    return x->prep.target.name[0] ? x->prep.target.name
+           : x->targets           ? x->targets[x->at_target]
+                                  : x->prep.request.model;
+}
+
 void exchange_record_attempt(struct exchange *x, int status, const char *error)
 {
-    json_t *a = json_pack("{s:s,s:o,s:I,s:I,s:o}", "backend", x->prep.target.provider_name,
-                          "status", status ? json_integer(status) : json_null(), "started_us",
-                          (json_int_t)x->attempt_us, "ended_us", (json_int_t)gateway_now_us(),
-                          "error", error ? json_string(error) : json_null());
+    json_t *a = json_pack(
+        "{s:s?,s:s,s:o,s:I,s:I,s:I,s:o}", "backend", x->prep.target.provider_name, "model",
+        attempt_model(x), "status", status ? json_integer(status) : json_null(), "started_us",
+        (json_int_t)x->attempt_us, "ended_us", (json_int_t)gateway_now_us(), "waited_us",
+        (json_int_t)x->waited_us, "error", error ? json_string(error) : json_null());
+    x->is_attempting = false;
     if (a) {
         (void)json_array_append_new(x->attempts, a);
     }
+}
+
+void exchange_record_forget(struct exchange *x)
+{
+    char unused[65];
+    for (size_t i = 0; i < ANSWER_CHOICES_MAX; i++) {
+        if (x->hash[i]) {
+            fingerprint_hash_end(x->hash[i], unused);
+            x->hash[i] = NULL;
+        }
+    }
+    x->n_deltas = x->n_deltas_before = 0;
+    x->saw_logprobs = false;
+    x->fp.provider_request_id[0] = '\0';
+}
+
+/* As the client is shown it: without times. */
+static json_t *shown_attempt(const json_t *a)
+{
+    static const char *const keys[] = {"backend", "model", "status", "error"};
+    json_t *o = json_object();
+    for (size_t i = 0; o && i < sizeof keys / sizeof *keys; i++) {
+        (void)json_object_set(o, keys[i], json_object_get(a, keys[i]));
+    }
+    return o;
+}
+
+/* The failed ones and those that answered, with the one in flight. NULL: none has
+ * failed, or memory. */
+static json_t *shown_attempts(const struct exchange *x)
+{
+    json_t *list = json_array();
+    bool has_failed = false;
+    size_t i;
+    const json_t *a;
+    json_array_foreach (x->attempts, i, a) {
+        has_failed = has_failed || json_is_string(json_object_get(a, "error"));
+        (void)json_array_append_new(list, shown_attempt(a));
+    }
+    if (x->is_attempting) {
+        (void)json_array_append_new(
+            list, json_pack("{s:s,s:s,s:o,s:n}", "backend", x->prep.target.provider_name, "model",
+                            attempt_model(x), "status",
+                            x->upstream_status ? json_integer(x->upstream_status) : json_null(),
+                            "error"));
+    }
+    if (!has_failed) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+json_t *exchange_record_isotherm(const struct exchange *x)
+{
+    json_t *o = reply_isotherm(&x->prep, x->request_id, snapshot_version(x->snap));
+    json_t *attempts = o ? shown_attempts(x) : NULL;
+    if (attempts) {
+        (void)json_object_set_new(o, "attempts", attempts); /* no memory: the record has them */
+    }
+    return o;
 }
 
 void exchange_record_upstream_id(struct exchange *x)

@@ -19,9 +19,10 @@ struct exchange {
     char day[11];
     struct prepare_env env;
     struct prepared prep;
-    bool is_parsed, client_gone, is_paused, has_retried, is_sealed, saw_logprobs;
-    bool has_begun;  /* the head of a stream was given; from here on nothing is planned anew */
-    bool has_opened; /* so was its first chunk, with the `isotherm` object */
+    bool is_parsed, client_gone, is_paused, is_sealed, saw_logprobs;
+    bool is_attempting; /* the attempt in flight is not in `attempts` yet */
+    bool has_begun;     /* the head of a stream was given; from here on nothing is planned anew */
+    bool has_opened;    /* so was its first chunk, with the `isotherm` object */
     struct loop_timer silence; /* until the head of a stream is given without a chunk */
     struct buf body;           /* what is sent */
     struct headers headers;
@@ -36,6 +37,17 @@ struct exchange {
     struct engine_call *eng;
     int upstream_status;
     int64_t started_us, attempt_us;
+    int64_t wanted_us, waited_us; /* since when the attempt waits (0: it does not), and how long */
+    char *const *targets;         /* of an alias with several; NULL: the request's own model */
+    size_t n_targets, at_target;
+    unsigned n_repeats;     /* at this target */
+    int64_t wait_ms;        /* before the next attempt */
+    int64_t retry_after_ms; /* what the provider said, -1: nothing */
+    uint64_t n_deltas_before;
+    struct loop_timer wait;
+    struct exchange_turn *turn; /* its place at the provider; NULL: none */
+    struct failure first_fail;  /* of the first target */
+    bool only_rejections;       /* so far nobody was called */
     struct failure fail;
     struct reply reply;
     size_t n_adj_shown; /* adjustments in the first chunk */
@@ -52,8 +64,15 @@ struct exchange {
 
 void exchange_record_init(struct exchange *x);
 void exchange_record_release(struct exchange *x);
-/* One call to a backend has ended; error NULL: it was answered. */
+/* An attempt begins; is_call false: it ends before it came to a call. */
+void exchange_record_begin(struct exchange *x, bool is_call);
+/* It has ended; error NULL: it was answered. */
 void exchange_record_attempt(struct exchange *x, int status, const char *error);
+/* Another target will answer: nothing of this one's answer is to be seen. */
+void exchange_record_forget(struct exchange *x);
+/* The `isotherm` object of the reply, with the attempts where one has failed; yours. */
+json_t *exchange_record_isotherm(const struct exchange *x);
+uint32_t exchange_record_random(void);
 void exchange_record_upstream_id(struct exchange *x);
 /* Text of the answer as it passes. */
 void exchange_record_delta(struct exchange *x, const struct delta *d);

@@ -11,6 +11,7 @@ enum step {
     STEP_PARSE,
     STEP_RESOLVE,
     STEP_PLAN,
+    STEP_ADMIT,
     STEP_ENCODE,
     STEP_CALL,
     STEP_GATHER,
@@ -22,6 +23,8 @@ enum step {
 
 /* From an event: goes on at `step`. The exchange may be gone afterwards. */
 void exchange_go_on(struct exchange *x, enum step step);
+/* From a step: the same. */
+enum next exchange_jump(struct exchange *x, enum step step);
 /* Sets x->fail, if nothing failed before, to a failure whose words may be the provider's. */
 void exchange_fail(struct exchange *x, const struct failure *f);
 

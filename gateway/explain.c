@@ -60,6 +60,17 @@ static json_t *explain_one(struct prepared *p, const struct prepare_env *env, co
     return out;
 }
 
+/* Of an alias with several targets a plan for each, in the order in which they are asked. */
+static void explain_name(struct prepared *p, const struct prepare_env *env, const char *name,
+                         json_t *plans)
+{
+    char *const *targets;
+    size_t n = resolve_targets(env->conf, name, &targets);
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(plans, explain_one(p, env, n > 1 ? targets[i] : name));
+    }
+}
+
 /* Takes `targets` out of the body, so that it is no unknown parameter. */
 static bool take_targets(json_t *body, json_t **targets, struct failure *f)
 {
@@ -114,11 +125,10 @@ json_t *explain_body(const struct prepare_env *env, struct slice bytes, struct f
         return NULL;
     }
     if (!targets) {
-        (void)json_array_append_new(plans, explain_one(&p, env, p.request.model));
+        explain_name(&p, env, p.request.model, plans);
     }
     for (size_t i = 0; i < json_array_size(targets); i++) {
-        (void)json_array_append_new(
-            plans, explain_one(&p, env, json_string_value(json_array_get(targets, i))));
+        explain_name(&p, env, json_string_value(json_array_get(targets, i)), plans);
     }
     prepare_release(&p);
     json_decref(targets);

@@ -128,6 +128,15 @@ static bool open_catalog(struct gateway *g)
     return false;
 }
 
+static bool open_gate(struct gateway *g)
+{
+    if (gate_new(&g->gate) && gate_configure(g->gate, g->conf)) {
+        return true;
+    }
+    log_write(LOG_ERROR, "not_started", "error", "out of memory", NULL);
+    return false;
+}
+
 static bool open_records(struct gateway *g)
 {
     struct failure f = {.status = 0};
@@ -322,6 +331,10 @@ static void reload(struct gateway *g, const char *path)
         config_free(fresh);
         return;
     }
+    if (!gate_configure(g->gate, fresh)) {
+        log_write(LOG_WARNING, "not_reloaded", "error", "out of memory", "hint",
+                  "some providers keep their limits", NULL);
+    }
     gateway_change(g, fresh, NULL);
     keeper_set(g->keeper, fresh->catalog_pin, learn_of(fresh));
     log_init(level_of(fresh->log_level));
@@ -362,7 +375,7 @@ static int serve(struct gateway *g, const char *config)
 {
     sigset_t signals;
     block_signals(&signals);
-    if (!open_catalog(g) || !open_records(g) || !start_server(g)) {
+    if (!open_gate(g) || !open_catalog(g) || !open_records(g) || !start_server(g)) {
         return 1;
     }
     warn_of_providers(g);
@@ -376,6 +389,7 @@ static int serve(struct gateway *g, const char *config)
     keeper_stop(g->keeper); /* so does this one */
     g->keeper = NULL;
     server_stop(g->server, 0);
+    gate_free(g->gate); /* everybody has left: it asserts that */
     return 0;
 }
 

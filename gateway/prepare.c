@@ -26,6 +26,13 @@ bool prepare_resolve(struct prepared *p, const struct prepare_env *env, const ch
     return true;
 }
 
+void prepare_forget(struct prepared *p)
+{
+    struct request request = p->request;
+    memset(p, 0, sizeof *p);
+    p->request = request;
+}
+
 /* The name under which users know a parameter: the two formats are one field of the body. */
 static const char *asked_name(const struct request *r, enum param p)
 {

@@ -43,6 +43,8 @@ bool prepare_resolve(struct prepared *p, const struct prepare_env *env, const ch
 /* May be called again after `ruled_out` was set: the plan is made anew. */
 bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct failure *f)
     __attribute__((warn_unused_result));
+/* Before another target is resolved: what was planned for the last one goes; the request stays. */
+void prepare_forget(struct prepared *p);
 /* The bytes of call `at_prompt` of n_prompts. body and headers are appended to. key: the secret
  * itself, "***" to show, or NULL. */
 bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struct buf *body,

@@ -1,9 +1,11 @@
 /* api_status.c - GET /healthz: the process answers. GET /readyz: it can do its work: catalog open,
  * records writable, engine up; and which catalog that is, how old, and what is wrong with the one
- * that should be used. */
+ * that should be used; and of every provider its breaker and who is on the way to it, which does
+ * not make the daemon less ready. */
 #include "routes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 void api_status_health(struct gateway *g, struct conn *c)
@@ -46,17 +48,35 @@ static json_t *catalog_json(struct gateway *g)
     return o;
 }
 
+#define PROVIDERS_MAX (CONFIG_PROVIDERS_MAX + 64) /* the catalog's own too */
+
+static json_t *providers_json(struct gateway *g)
+{
+    struct gate_status *s = calloc(PROVIDERS_MAX, sizeof *s);
+    size_t n = s ? gate_list(g->gate, s, PROVIDERS_MAX) : 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, json_pack("{s:s,s:s,s:I,s:I,s:I}", "name", s[i].name,
+                                                    "state", gate_state_name(s[i].state),
+                                                    "in_flight", (json_int_t)s[i].in_flight,
+                                                    "waiting", (json_int_t)s[i].waiting, "failures",
+                                                    (json_int_t)s[i].failures));
+    }
+    free(s);
+    return list;
+}
+
 void api_status_ready(struct gateway *g, struct conn *c)
 {
     struct failure f = {.status = 0};
     struct snapshot *s = gateway_snapshot(g, 0, &f);
     bool engine = g->engine && engine_child_is_ready(g->engine),
          records = records_is_writable(g->records);
-    json_t *o = json_pack("{s:s,s:o,s:o,s:b,s:b,s:I}", "status",
+    json_t *o = json_pack("{s:s,s:o,s:o,s:b,s:b,s:I,s:o}", "status",
                           s && engine && records ? "ready" : "not ready", "catalog_version",
                           s ? json_integer(snapshot_version(s)) : json_null(), "catalog",
                           catalog_json(g), "engine", engine, "records", records, "records_failed",
-                          (json_int_t)records_n_failed(g->records));
+                          (json_int_t)records_n_failed(g->records), "providers", providers_json(g));
     snapshot_release(s);
     routes_reply_json(c, s && engine && records ? 200 : 503, o);
 }

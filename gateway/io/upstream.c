@@ -515,7 +515,14 @@ static bool set_transport(CURL *e, const struct upstream_spec *s)
     SET(CURLOPT_URL, s->url);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_HTTP_VERSION, (long)(s->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    if (s->http2) { /* a burst waits for one connection rather than making one each */
+        SET(CURLOPT_PIPEWAIT, 1L);
+    }
+    if (s->ca_file) {
+        SET(CURLOPT_CAINFO, s->ca_file);
+        SET(CURLOPT_CAPATH, (char *)NULL); /* else the system's are trusted as well */
+    }
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_TCP_NODELAY, 1L);
     SET(CURLOPT_PROXY, ""); /* also keeps curl from reading http_proxy and its like */

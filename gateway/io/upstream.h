@@ -1,6 +1,7 @@
 /* upstream.h - HTTPS out: one client for each loop. The only user of curl.h.
  *
- * Never follows redirects, never speaks anything but http and https, HTTP/1.1 connection pools.
+ * Never follows redirects, never speaks anything but http and https, HTTP/1.1 connection
+ * pools; HTTP/2 where it is asked for.
  * Four limits: connect, first byte, silence between bytes, size. Proxies of the environment are not
  * used. Events come from a clean stack, never inside of curl: every function below may be called
  * from them, but upstream_free. The call is gone after on_end has returned (upstream_cancel inside
@@ -44,6 +45,8 @@ struct upstream_spec {
     struct slice body; /* POST; p NULL: GET. Borrowed until on_end or cancel */
     unsigned connect_ms, first_byte_ms, idle_ms;
     size_t bytes_max;
+    const char *ca_file; /* certificates to trust instead of the system's, or NULL */
+    bool http2;          /* over TLS, where the other side has it too */
 };
 bool upstream_start(struct upstream *u, const struct upstream_spec *s,
                     const struct upstream_events *ev, void *ud, struct upstream_call **out,
