@@ -275,7 +275,7 @@ enum step exchange_attempt_failed(struct exchange *x, enum attempt_stage stage)
     if (x->n_targets > 1 || stage == ATTEMPT_ADMIT) {
         exchange_record_begin(x, false);
         bool is_shut = stage == ATTEMPT_ADMIT && strcmp(x->fail.code, shut) == 0;
-        exchange_record_attempt(x, 0, is_shut ? "breaker_open" : x->fail.code);
+        exchange_record_attempt(x, 0, is_shut ? "breaker_open" : exchange_record_word(&x->fail));
     }
     return after(x, stage);
 }

@@ -31,7 +31,7 @@ static void leave_call(struct exchange *x)
     }
     exchange_record_attempt(x, x->upstream_status,
                             x->client_gone   ? "client_gone"
-                            : x->fail.status ? x->fail.code
+                            : x->fail.status ? exchange_record_word(&x->fail)
                                              : NULL);
     exchange_go_on(x, exchange_attempt_ended(x));
 }
@@ -255,7 +255,7 @@ static void on_refusal(struct exchange *x)
         exchange_evidence_refused(x, refused);
     }
     if (may_rule_out(x, refused)) {
-        exchange_record_attempt(x, x->upstream_status, x->fail.code);
+        exchange_record_attempt(x, x->upstream_status, exchange_record_word(&x->fail));
         memset(&x->fail, 0, sizeof x->fail);
         stop_call(x);
         exchange_attempt_release(x, GATE_WELL);
@@ -353,7 +353,7 @@ enum next exchange_call(struct exchange *x)
     bool ok =
         start_answer(x) && (x->prep.target.provider->is_local ? call_engine(x) : call_upstream(x));
     if (!ok) {
-        exchange_record_attempt(x, 0, x->fail.code);
+        exchange_record_attempt(x, 0, exchange_record_word(&x->fail));
         return exchange_jump(x, exchange_attempt_ended(x));
     }
     return WAIT;

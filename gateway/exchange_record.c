@@ -114,6 +114,11 @@ void exchange_record_begin(struct exchange *x, bool is_call)
     x->is_attempting = true;
 }
 
+const char *exchange_record_word(const struct failure *f)
+{
+    return f->code[0] ? f->code : "refused";
+}
+
 static const char *attempt_model(const struct exchange *x)
 {
     return x->prep.target.name[0] ? x->prep.target.name

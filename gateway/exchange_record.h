@@ -66,6 +66,8 @@ void exchange_record_init(struct exchange *x);
 void exchange_record_release(struct exchange *x);
 /* An attempt begins; is_call false: it ends before it came to a call. */
 void exchange_record_begin(struct exchange *x, bool is_call);
+/* What an attempt failed with, in a word; providers do not always give one. */
+const char *exchange_record_word(const struct failure *f);
 /* It has ended; error NULL: it was answered. */
 void exchange_record_attempt(struct exchange *x, int status, const char *error);
 /* Another target will answer: nothing of this one's answer is to be seen. */

@@ -52,6 +52,8 @@ def write_rows(path):
                dict(base, models="^newer", param="developer_role", wire="messages[].role", support="yes")]
     claims += [dict(base, models="^g-think", param=p, support="rejected") for p in ("presence_penalty", "frequency_penalty", "stop")]
     claims += [dict(base, models="^d-think", param=p, wire=p, support="ignored") for p in ("temperature", "top_p")]
+    claims += [dict(base, models="^schema", param=f"response_format_{p}", wire=f"response_format.{w}", support="yes")
+               for p, w in (("json_object", "type"), ("json_schema", "json_schema"))]
     effort = {"variant": "conditional", "param": "temperature"}
     claims += [dict(base, models="^adds", param=p, wire="parameters." + p, support="yes", adds={"parameters.do_sample": True}) for p in ("temperature", "top_p")]
     claims += [dict(base, models="^one-by-one", param="n", wire="n", support="yes", integer=True, conflicts=["stream"]),
