@@ -8,6 +8,7 @@
 
 #define BACKOFF_MS      100
 #define BACKOFF_DOUBLED 5     /* times at most: 3.2 s */
+#define TOLD_JITTER_MS  50    /* who was told the same time does not come back at once */
 #define RETRY_AFTER_MAX 86400 /* seconds: what is longer says no more */
 
 static bool is_code(const struct failure *f, const char *const *codes)
@@ -73,8 +74,8 @@ bool attempt_may_repeat(const struct attempt *a, const struct config_calls *c, i
         a->retry_after_ms > (int64_t)c->retry_wait_max_ms) {
         return false;
     }
-    int64_t backoff = backoff_ms(a);
-    *wait_ms = backoff > a->retry_after_ms ? backoff : a->retry_after_ms;
+    int64_t backoff = backoff_ms(a), told = a->retry_after_ms + a->random % (TOLD_JITTER_MS + 1);
+    *wait_ms = a->retry_after_ms >= 0 && told > backoff ? told : backoff;
     return true;
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLOCK_MS 1 /* the loop counts whole ones: without it a wait could be shorter by that */
+
 struct exchange_turn {
     struct gate_ticket ticket;
     struct loop *loop;
@@ -139,7 +141,7 @@ static void on_queue_end(void *ud)
 static enum next wait_in_queue(struct exchange *x)
 {
     const struct config_calls *c = config_calls_of(x->env.conf, x->prep.target.provider_name);
-    if (loop_timer_arm(conn_loop(x->conn), &x->wait, c->queue_ms, on_queue_end, x)) {
+    if (loop_timer_arm(conn_loop(x->conn), &x->wait, c->queue_ms + CLOCK_MS, on_queue_end, x)) {
         return WAIT;
     }
     (void)failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
@@ -185,7 +187,7 @@ enum next exchange_attempt_admit(struct exchange *x)
     int64_t ms = x->wait_ms;
     x->wait_ms = 0;
     if (ms > 0) { /* for its backoff nobody keeps a place; no memory: it is not waited for */
-        return loop_timer_arm(conn_loop(x->conn), &x->wait, ms, on_waited, x)
+        return loop_timer_arm(conn_loop(x->conn), &x->wait, ms + CLOCK_MS, on_waited, x)
                    ? WAIT
                    : exchange_jump(x, STEP_ADMIT);
     }

@@ -143,6 +143,10 @@ static void test_how_long_and_how_often(void **state)
         .stage = ATTEMPT_CALL, .fail = &busy, .status = 429, .retry_after_ms = 1000};
     assert_true(attempt_may_repeat(&told, &usual, &ms));
     assert_int_equal(ms, 1000);
+    told.random = 12345;
+    assert_true(attempt_may_repeat(&told, &usual, &ms));
+    assert_in_range(ms, 1000, 1050);
+    told.random = 0;
     told.retry_after_ms = 20; /* the backoff is longer */
     assert_true(attempt_may_repeat(&told, &usual, &ms));
     assert_int_equal(ms, 100);
