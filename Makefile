@@ -23,7 +23,7 @@ build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl
 	libpcre2-dev libutf8proc-dev libseccomp-dev libsystemd-dev
 demo_packages := curl
 check_packages := libcmocka-dev locales python3-jsonschema
-check_tools := python3:python3 node:nodejs npm:npm curl:curl
+check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx
 lint_packages := libclang-rt-14-dev
 lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
 

@@ -1,7 +1,8 @@
 /* upstream.h - HTTPS out: one client for each loop. The only user of curl.h.
  *
  * Never follows redirects, never speaks anything but http and https, HTTP/1.1 connection
- * pools; HTTP/2 where it is asked for.
+ * pools; HTTP/2 where it is asked for (a kept HTTP/1.1 connection to the same address is used
+ * first).
  * Four limits: connect, first byte, silence between bytes, size. Proxies of the environment are not
  * used. Events come from a clean stack, never inside of curl: every function below may be called
  * from them, but upstream_free. The call is gone after on_end has returned (upstream_cancel inside
