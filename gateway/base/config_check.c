@@ -298,13 +298,16 @@ static bool check_path(const struct check *k, unsigned i, const char *key, const
            config_fail_at(k->pl, k->err, path, "'%.64s': an absolute path expected", value);
 }
 
-static bool check_one_key(const struct check *k, unsigned i)
+static bool check_files(const struct check *k, unsigned i)
 {
     const struct config_provider *p = &k->c->providers[i];
     char path[YAML_LINES_PATH];
     (void)snprintf(path, sizeof path, "providers[%u].api_key_file", i);
-    return !p->api_key || !p->api_key_file ||
-           config_fail_at(k->pl, k->err, path, "'api_key' is there too, leave one of them out");
+    if (p->api_key && p->api_key_file) {
+        return config_fail_at(k->pl, k->err, path, "'api_key' is there too, leave one of them out");
+    }
+    return check_path(k, i, "api_key_file", p->api_key_file) &&
+           check_path(k, i, "ca_file", p->ca_file);
 }
 
 static bool check_provider(const struct check *k, unsigned i)
@@ -346,9 +349,7 @@ static bool check_provider(const struct check *k, unsigned i)
                               "between several",
                               p->switches);
     }
-    return check_path(k, i, "ca_file", p->ca_file) &&
-           check_path(k, i, "api_key_file", p->api_key_file) && check_one_key(k, i) &&
-           check_provider_models(k, i);
+    return check_files(k, i) && check_provider_models(k, i);
 }
 
 static bool check_targets(const struct check *k, unsigned i)
