@@ -16,7 +16,7 @@
  * default. If the default is none after all, a parameter that would have been taken falls back by
  * policy; the other way round it would have been a 400.
  */
-#include "plan_range.h"
+#include "plan_many.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -213,6 +213,8 @@ static struct plan_fitting fit(struct planning *pl, enum param p, struct value v
 }
 
 static void plan_stop_strings(struct planning *pl, struct value v);
+static bool may_split(const struct planning *pl);
+static void plan_choices(struct planning *pl, const struct plan_fitting *f);
 static void lose_to_conflict(struct planning *pl, enum param loser, const struct claim *by);
 
 static void plan_neutral(struct planning *pl, enum param p, const struct plan_fitting *f)
@@ -240,10 +242,68 @@ static void plan_param(struct planning *pl, enum param p)
         plan_stop_strings(pl, v);
     } else if (f.fit == PLAN_FITS) {
         keep(pl, p, v);
+    } else if (p == PARAM_N && may_split(pl)) {
+        plan_choices(pl, &f);
     } else if (f.fit == PLAN_NEAR) {
         out_of_range(pl, p, &f);
     } else {
         not_supported(pl, p, f.reason, pl->claim[p]);
+    }
+}
+
+/* ---- choices: what the provider does not make in one call, several make */
+
+static bool asks_for(const struct planning *pl, enum param p)
+{
+    return sampling_has(pl->asked, p) && !sampling_is_neutral(p, pl->asked->v[p]);
+}
+
+/* What is picked out of one search cannot be had one by one. A seed that must be sent as it is
+ * leaves no other one for a second call. */
+static bool may_split(const struct planning *pl)
+{
+    static const enum param searches[] = {PARAM_BEST_OF, PARAM_USE_BEAM_SEARCH, PARAM_NUM_BEAMS};
+    bool is_whole = is_required(pl, PARAM_N) || pl->policy->on_many == PLAN_MANY_LOCAL ||
+                    (is_required(pl, PARAM_SEED) && asks_for(pl, PARAM_SEED));
+    for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
+        is_whole = is_whole || asks_for(pl, searches[i]);
+    }
+    return !is_whole;
+}
+
+static void split_choices(struct planning *pl, int64_t each, enum reason reason,
+                          const struct claim *by)
+{
+    struct value v = {.type = VALUE_INT, .i = each};
+    plan_many_split(pl->out, pl->asked->v[PARAM_N].i, each);
+    if (each > 1) {
+        pl->claim[PARAM_N] = claim_if(pl, PARAM_N, v);
+        keep(pl, PARAM_N, v);
+    }
+    note_by(pl, PARAM_N, ACTION_SPLIT, reason, v, by);
+}
+
+static void plan_choices(struct planning *pl, const struct plan_fitting *f)
+{
+    const struct claim *c = pl->claim[PARAM_N];
+    int64_t n = pl->asked->v[PARAM_N].i, each = plan_many_each(c, n, f);
+    bool is_odd = each > 1 && n % each != 0;
+    if (is_odd && (pl->rules->condition_bits & PARAM_BIT(PARAM_N))) {
+        each = 1; /* the claims that hold for the last call could be others */
+    }
+    bool is_above = f->fit == PLAN_MISFIT && f->reason == REASON_NOT_A_VALUE && plan_is_fixed(c);
+    split_choices(pl, each, is_above ? REASON_ABOVE_MAX : f->reason, c);
+}
+
+/* The choices of several calls with the same seed would be the same. */
+static void plan_seeds(struct planning *pl)
+{
+    struct plan *out = pl->out;
+    struct value v = out->send.v[PARAM_SEED];
+    if (out->n_calls > 1 && sampling_has(&out->send, PARAM_SEED) &&
+        !sampling_is_neutral(PARAM_SEED, v)) {
+        plan_many_bound(out, pl->claim[PARAM_SEED]);
+        note(pl, PARAM_SEED, ACTION_REWRITTEN, REASON_MANY_CALLS, v);
     }
 }
 
@@ -354,6 +414,8 @@ static void lose_to_conflict(struct planning *pl, enum param loser, const struct
     }
     if (loser == PARAM_STOP) {
         enforce_stop(pl, by);
+    } else if (loser == PARAM_N && may_split(pl)) {
+        split_choices(pl, 1, REASON_CONFLICT, by);
     } else if (is_required(pl, loser)) {
         not_supported(pl, loser, REASON_CONFLICT, by);
     } else if (pl->policy->on_unsupported == PLAN_UNSUPPORTED_REJECT &&
@@ -635,6 +697,7 @@ static void plan_round(struct planning *pl)
     uint64_t before;
     memset(out, 0, sizeof *out);
     out->rejected = PARAM_COUNT;
+    out->n_calls = 1;
     pl->refused = pl->added = 0;
     each(pl, pl->asked->has, plan_param);
     each(pl, pl->rules->required_bits, plan_required);
@@ -648,6 +711,7 @@ static void plan_round(struct planning *pl)
         before = out->send.has;
         each(pl, before, plan_pairs);
     } while (out->send.has != before);
+    plan_seeds(pl);
     if (pl->added) {
         put_added_last(out);
     }

@@ -9,6 +9,8 @@
  *  - the claims that a plan goes by are those that hold for what is sent, not for what was asked: a
  * parameter that is left out counts as absent in the conditions of the others;
  *  - every parameter in `send` has a wire path;
+ *  - n_calls is above 1 exactly when an adjustment of `n` says `split`; then the choices of all
+ * calls are as many as were asked for, no two calls hold the same seed, and the seeds are named;
  *  - route is PLAN_FALLBACK exactly when `because` is not empty;
  *  - a PLAN_REJECT holds `rejected` and `reject_text`, nothing else.
  *
@@ -22,9 +24,13 @@
 
 enum plan_range { PLAN_RANGE_CLAMP, PLAN_RANGE_REJECT, PLAN_RANGE_LOCAL };
 enum plan_unsupported { PLAN_UNSUPPORTED_LOCAL, PLAN_UNSUPPORTED_DROP, PLAN_UNSUPPORTED_REJECT };
+/* More choices than the provider makes in one call: several calls, or as any parameter that it does
+ * not support. */
+enum plan_many { PLAN_MANY_CALLS, PLAN_MANY_LOCAL };
 struct policy {
     enum plan_range on_out_of_range;
     enum plan_unsupported on_unsupported;
+    enum plan_many on_many;
     uint64_t require; /* bits of parameters that are strict: sent as asked, or the fallback answers,
                          or 400 */
 };
@@ -65,7 +71,8 @@ enum reason {
     REASON_ENFORCED_LOCALLY,    /* stop strings: the gateway cuts the text itself */
     REASON_DEFAULT_OF_PROVIDER, /* left out it would mean something else there */
     REASON_ROLE,                /* content: a role or its place was changed */
-    REASON_NOT_SERVED           /* sent, but the answer lacks it */
+    REASON_MANY_CALLS, /* the same value in each of several calls would mean another thing */
+    REASON_NOT_SERVED  /* sent, but the answer lacks it */
 };
 const char *action_name(enum action a); /* "clamped" */
 const char *reason_name(enum reason r); /* "above_max" */
@@ -76,7 +83,8 @@ struct adjustment {
         *name; /* canonical name of `param`, or a field or "messages"; never NULL; borrowed */
     enum action action;
     struct value asked, sent; /* VALUE_NONE where there was or is none; a split stop list: sent is
-                                 the count, see plan_sent_json() */
+                                 the count, and the seed of several calls the first: see
+                                 plan_sent_json() */
     enum reason reason;
     int64_t claim; /* row id, 0: no claim */
 };
@@ -102,8 +110,11 @@ struct plan {
         stop_is_local; /* some stop strings are not sent: the gateway must enforce all of `asked` */
     size_t
         stop_sent; /* `send` holds the whole list: so many of it leave, see plan_stop_is_sent() */
-    bool stop_no_blank;  /* strings of white space only are not among them */
-    size_t stop_len_max; /* nor are longer ones; 0: any length */
+    bool stop_no_blank;         /* strings of white space only are not among them */
+    size_t stop_len_max;        /* nor are longer ones; 0: any length */
+    size_t n_calls;             /* 1; more: `send` is what the first sends, see plan_call_send() */
+    int64_t n_last;             /* of several calls: the choices of the last one */
+    int64_t seed_min, seed_max; /* the seeds of several calls are between these */
     struct plan_extra extra[PLAN_EXTRA_MAX];
     size_t n_extra;
     struct adjustment adj[PLAN_ADJ_MAX];
@@ -137,17 +148,30 @@ struct plan {
  * a seed outside of the provider's range, strings and JSON values: the nearest seed or the nearest
  * tool list would be another request. Hints are dropped for any of these reasons, and for length.
  *
+ * More choices (`n`) than the provider makes, because it has no `n`, a smaller maximum or a
+ * conflict, are had by several calls (`split`), each with as many as it takes, one where it has no
+ * `n`, unless on_many says LOCAL, n or a seed is required, or the choices are picked out of one
+ * search (best_of, beams). This goes before on_out_of_range and on_unsupported, also where these
+ * say REJECT, and for a fallback too. A seed goes to the first call, each further call has the next
+ * one (inside of the provider's range, never -1): with the same seed all choices would be the same.
+ *
  * Required (`policy.require`): sent as asked; else the fallback where on_unsupported is LOCAL and
  * the parameter is no hint; else 400. A rejection beats a fallback: whether 400 is the answer never
  * depends on the fallback. */
 void plan_make(const struct rules *r, const struct policy *pol, const struct sampling *asked,
                const struct plan_context *how, struct plan *out);
 
+/* What the i-th of plan->n_calls calls sends, and how many choices it has (0: `n` says it, or
+ * nothing does). */
+void plan_call_send(const struct plan *p, size_t i, struct sampling *out);
+int64_t plan_call_choices(const struct plan *p, size_t i);
+
 /* Whether the i-th string of the list `stop` (plan->send) leaves for the provider. */
 bool plan_stop_is_sent(const struct plan *p, const json_t *stop, size_t i);
 
 /* What of `a` was asked and what was sent, as JSON, for answers and records: a new reference, json
- * null for none. Of a split stop list what was sent is the shorter list. NULL: out of memory. */
+ * null for none. Of a split stop list what was sent is the shorter list, of the seed of several
+ * calls the list of their seeds. NULL: out of memory. */
 json_t *plan_asked_json(const struct adjustment *a);
 json_t *plan_sent_json(const struct plan *p, const struct adjustment *a);
 

@@ -1,6 +1,6 @@
 /* plan_report.c - what others read out of a plan: words, JSON, which stop strings leave, and
  * whether the plan keeps its promises. */
-#include "plan_range.h"
+#include "plan_many.h"
 
 #include <string.h>
 
@@ -27,6 +27,7 @@ static const char *const reason_names[] = {
     [REASON_ENFORCED_LOCALLY] = "enforced_locally",
     [REASON_DEFAULT_OF_PROVIDER] = "default_of_provider",
     [REASON_ROLE] = "role",
+    [REASON_MANY_CALLS] = "many_calls",
     [REASON_NOT_SERVED] = "not_served",
 };
 _Static_assert(sizeof action_names / sizeof action_names[0] == ACTION_NOT_SERVED + 1, "all named");
@@ -92,8 +93,23 @@ json_t *plan_asked_json(const struct adjustment *a)
     return value_json(a->asked);
 }
 
+static json_t *seeds_json(const struct plan *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < p->n_calls; i++) {
+        if (json_array_append_new(list, json_integer(plan_many_seed(p, i))) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
 json_t *plan_sent_json(const struct plan *p, const struct adjustment *a)
 {
+    if (a->param == PARAM_SEED && a->action == ACTION_REWRITTEN) {
+        return seeds_json(p);
+    }
     if (a->param != PARAM_STOP || a->sent.type != VALUE_INT) {
         return value_json(a->sent);
     }
@@ -144,6 +160,34 @@ static bool is_extra_named(const struct plan *p, const struct plan_extra *x)
     return false;
 }
 
+static const struct adjustment *find(const struct plan *p, enum param param, enum action action)
+{
+    for (size_t i = 0; i < p->n_adj; i++) {
+        if (p->adj[i].param == param && p->adj[i].action == action) {
+            return &p->adj[i];
+        }
+    }
+    return NULL;
+}
+
+/* Several calls, or one, and said so. */
+static bool is_split_whole(const struct plan *p, const struct sampling *asked)
+{
+    bool is_split = find(p, PARAM_N, ACTION_SPLIT) != NULL;
+    bool has_seeds = find(p, PARAM_SEED, ACTION_REWRITTEN) != NULL;
+    bool has_seed = sampling_has(&p->send, PARAM_SEED) &&
+                    !sampling_is_neutral(PARAM_SEED, p->send.v[PARAM_SEED]);
+    int64_t n = 0;
+    for (size_t i = 0; i < p->n_calls; i++) {
+        n += plan_call_choices(p, i);
+        if (is_split && plan_call_choices(p, i) < 1) {
+            return false;
+        }
+    }
+    return is_split == (p->n_calls > 1) && p->n_calls > 0 && has_seeds == (is_split && has_seed) &&
+           (!is_split || n == asked->v[PARAM_N].i);
+}
+
 bool plan_check_invariants(const struct plan *p, const struct sampling *asked)
 {
     if (p->route == PLAN_REJECT) {
@@ -163,5 +207,5 @@ bool plan_check_invariants(const struct plan *p, const struct sampling *asked)
             return false;
         }
     }
-    return (p->route == PLAN_FALLBACK) == (p->because != 0);
+    return is_split_whole(p, asked) && (p->route == PLAN_FALLBACK) == (p->because != 0);
 }

@@ -3,7 +3,8 @@
  *
  * in.json: {"note", "catalog": "shipped" | source | [source, ...] (versions in that order),
  * "provider", "day", "requests": [{"model", "asked": {name: value}, "policy": {"on_out_of_range",
- * "on_unsupported", "require"}, "version", "day", "is_fallback", "is_local", "stream", "prefill"},
+ * "on_unsupported", "on_many", "require"}, "version", "day", "is_fallback", "is_local", "stream",
+ * "prefill"},
  * ...]} want.json: one plan
  * for each request. GOLDEN_UPDATE=1 rewrites it; read the diff.
  */
@@ -123,7 +124,9 @@ static struct policy parse_policy(const json_t *j)
         find(json_string_value(json_object_get(j, "on_out_of_range")), "clamp", "reject", "local");
     int unsupported =
         find(json_string_value(json_object_get(j, "on_unsupported")), "local", "drop", "reject");
-    assert_true(range >= 0 && unsupported >= 0);
+    int many = find(json_string_value(json_object_get(j, "on_many")), "calls", "local", "");
+    assert_true(range >= 0 && unsupported >= 0 && many >= 0);
+    p.on_many = (enum plan_many)many;
     p.on_out_of_range = (enum plan_range)range;
     p.on_unsupported = (enum plan_unsupported)unsupported;
     const json_t *require = json_object_get(j, "require");
@@ -186,6 +189,25 @@ static json_t *sent_value(const struct plan *p, enum param param)
     return plan_sent_json(p, &a);
 }
 
+/* What differs between several calls. */
+static json_t *calls_json(const struct plan *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < p->n_calls; i++) {
+        struct sampling send;
+        plan_call_send(p, i, &send);
+        json_t *call = json_pack("{s:I}", "choices", (json_int_t)plan_call_choices(p, i));
+        if (sampling_has(&send, PARAM_N)) {
+            json_object_set_new(call, "n", json_integer(send.v[PARAM_N].i));
+        }
+        if (sampling_has(&send, PARAM_SEED)) {
+            json_object_set_new(call, "seed", json_integer(send.v[PARAM_SEED].i));
+        }
+        json_array_append_new(list, call);
+    }
+    return list;
+}
+
 static json_t *plan_json(const struct snapshot *s, const struct plan *p)
 {
     static const char *const routes[] = {"target", "fallback", "reject"};
@@ -211,6 +233,9 @@ static json_t *plan_json(const struct snapshot *s, const struct plan *p)
                           "send", send, "adjustments", adjustments(s, p));
     if (p->stop_is_local) {
         json_object_set_new(j, "stop_is_local", json_true());
+    }
+    if (p->n_calls > 1) {
+        json_object_set_new(j, "calls", calls_json(p));
     }
     return j;
 }

@@ -118,7 +118,8 @@ static struct sampling draw_request(void)
 
 static struct policy draw_policy(void)
 {
-    struct policy p = {(enum plan_range)draw(3), (enum plan_unsupported)draw(3), 0};
+    struct policy p = {(enum plan_range)draw(3), (enum plan_unsupported)draw(3),
+                       (enum plan_many)draw(2), 0};
     if (draw(3) == 0) {
         p.require = PARAM_BIT(draw(PARAM_COUNT)) | PARAM_BIT(draw(PARAM_COUNT));
     }
@@ -225,7 +226,7 @@ static void test_check_sees(void **state)
 {
     (void)state;
     struct sampling asked = {0};
-    struct plan good = {0}, p;
+    struct plan good = {.n_calls = 1}, p;
     struct value v = {.type = VALUE_NUMBER, .d = 0.5};
     sampling_set(&asked, PARAM_TEMPERATURE, v);
     sampling_set(&good.send, PARAM_TEMPERATURE, v);
@@ -256,6 +257,34 @@ static void test_check_sees(void **state)
     assert_true(plan_adjust(
         &p,
         (struct adjustment){.param = PARAM_COUNT, .name = "do_sample", .action = ACTION_ADDED}));
+    assert_true(plan_check_invariants(&p, &asked));
+}
+
+static void test_check_sees_calls(void **state)
+{
+    (void)state;
+    struct sampling asked = {0};
+    struct plan good = {.n_calls = 3, .n_last = 1}, p;
+    struct adjustment split = {.param = PARAM_N, .name = "n", .action = ACTION_SPLIT};
+    struct adjustment seeds = {.param = PARAM_SEED, .name = "seed", .action = ACTION_REWRITTEN};
+    sampling_set(&asked, PARAM_N, (struct value){.type = VALUE_INT, .i = 3});
+    assert_false(plan_check_invariants(&good, &asked)); /* made in silence */
+    assert_true(plan_adjust(&good, split));
+    assert_true(plan_check_invariants(&good, &asked));
+    for (size_t n_calls = 0; n_calls < 5; n_calls++) {
+        p = good;
+        p.n_calls = n_calls;
+        assert_int_equal(plan_check_invariants(&p, &asked), n_calls == 3);
+    }
+    p = good;
+    p.n_last = 2; /* one choice too many */
+    assert_false(plan_check_invariants(&p, &asked));
+    sampling_set(&asked, PARAM_SEED, (struct value){.type = VALUE_INT, .i = 7});
+    sampling_set(&p.send, PARAM_SEED, asked.v[PARAM_SEED]);
+    p.wire[PARAM_SEED] = "seed";
+    p.n_last = 1;
+    assert_false(plan_check_invariants(&p, &asked)); /* its seeds go unsaid */
+    assert_true(plan_adjust(&p, seeds));
     assert_true(plan_check_invariants(&p, &asked));
 }
 
@@ -303,9 +332,13 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariants),   cmocka_unit_test(test_overwrites),
-        cmocka_unit_test(test_full),         cmocka_unit_test(test_check_sees),
-        cmocka_unit_test(test_stop_is_sent), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_invariants),
+        cmocka_unit_test(test_overwrites),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_check_sees),
+        cmocka_unit_test(test_check_sees_calls),
+        cmocka_unit_test(test_stop_is_sent),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("plan", tests, open_shipped, close_shipped);
 }

@@ -430,6 +430,61 @@ static void check_asked(const struct trial *t, const struct plan *p, enum param 
     }
 }
 
+/* ---- several calls */
+
+static bool picks_from_a_search(const struct sampling *asked)
+{
+    static const enum param searches[] = {PARAM_BEST_OF, PARAM_USE_BEAM_SEARCH, PARAM_NUM_BEAMS};
+    for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
+        if (sampling_has(asked, searches[i]) &&
+            !sampling_is_neutral(searches[i], asked->v[searches[i]])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Choices are had by several calls unless somebody does not want it so. */
+static void check_choices(const struct trial *t, const struct plan *p)
+{
+    bool has_seed = sampling_has(&t->asked, PARAM_SEED) && t->asked.v[PARAM_SEED].i != -1;
+    bool is_wanted = sampling_has(&t->asked, PARAM_N) && t->asked.v[PARAM_N].i > 1 &&
+                     t->policy.on_many == PLAN_MANY_CALLS && !picks_from_a_search(&t->asked) &&
+                     !(t->policy.require & PARAM_BIT(PARAM_N)) &&
+                     !(t->policy.require & PARAM_BIT(PARAM_SEED) && has_seed);
+    if (is_wanted && (p->rejected == PARAM_N || (p->because & PARAM_BIT(PARAM_N)))) {
+        show(t, p, "choices that several calls could have made", PARAM_N);
+    }
+    if (is_wanted && p->route == PLAN_TARGET && p->n_calls == 1 &&
+        (!sampling_has(&p->send, PARAM_N) || p->send.v[PARAM_N].i != t->asked.v[PARAM_N].i)) {
+        show(t, p, "fewer choices than were asked for", PARAM_N);
+    }
+    if (!is_wanted && p->route != PLAN_REJECT && p->n_calls != 1) {
+        show(t, p, "several calls that nobody wants", PARAM_N);
+    }
+}
+
+/* Every call holds what the claims take, and no seed of another one where there are as many. */
+static void check_calls(const struct trial *t, const struct plan *p)
+{
+    static struct plan one;
+    static int64_t seeds[128];
+    bool has_seed = sampling_has(&p->send, PARAM_SEED) && p->send.v[PARAM_SEED].i != -1;
+    const struct claim *c = rules_claim(t->rules, PARAM_SEED, &p->send);
+    bool is_narrow = c && c->has_min && c->has_max && c->max - c->min < (double)p->n_calls;
+    for (size_t i = 0; p->n_calls > 1 && i < p->n_calls; i++) {
+        one = *p;
+        plan_call_send(p, i, &one.send);
+        check_sent(t, &one);
+        seeds[i] = one.send.v[PARAM_SEED].i;
+        for (size_t k = 0; has_seed && !is_narrow && k < i; k++) {
+            if (seeds[k] == seeds[i] || seeds[i] == -1) {
+                show(t, p, "two calls with one seed", PARAM_SEED);
+            }
+        }
+    }
+}
+
 /* A 400 or a fallback is somebody's wish: under clamp and drop everything is sent or named. */
 static void check_policy(const struct trial *t, const struct plan *p)
 {
@@ -495,7 +550,9 @@ static void try_one(const struct trial *t)
     n_routes[p.route]++;
     if (p.route == PLAN_TARGET) {
         check_sent(t, &p);
+        check_calls(t, &p);
     }
+    check_choices(t, &p);
     for (int i = 0; i < PARAM_COUNT; i++) {
         if (sampling_has(&t->asked, (enum param)i)) {
             check_asked(t, &p, (enum param)i);
@@ -515,9 +572,10 @@ static void try_one(const struct trial *t)
 
 static void try_policies(struct trial *t, enum param p)
 {
-    for (int i = 0; i < 18; i++) {
+    for (int i = 0; i < (p == PARAM_N || p == PARAM_SEED ? 36 : 18); i++) {
         t->policy = (struct policy){(enum plan_range)(i % 3), (enum plan_unsupported)(i / 3 % 3),
-                                    i < 9 ? 0 : PARAM_BIT(p)};
+                                    i < 18 ? PLAN_MANY_CALLS : PLAN_MANY_LOCAL,
+                                    i % 18 < 9 ? 0 : PARAM_BIT(p)};
         t->how.stream = (i & 1) != 0;
         try_one(t);
     }
@@ -591,7 +649,8 @@ static void try_combinations(struct trial *t)
                 sampling_set(&t->asked, (enum param)i, all[i].v[draw(all[i].n)]);
             }
         }
-        t->policy = (struct policy){(enum plan_range)draw(3), (enum plan_unsupported)draw(3), 0};
+        t->policy = (struct policy){(enum plan_range)draw(3), (enum plan_unsupported)draw(3),
+                                    (enum plan_many)draw(2), 0};
         if (draw(3) == 0) {
             t->policy.require = PARAM_BIT(draw(PARAM_COUNT)) | PARAM_BIT(draw(PARAM_COUNT));
         }
