@@ -123,7 +123,7 @@ static enum next step_encode(struct exchange *x)
     buf_init(&x->body, LIMIT_BODY_BYTES * 2); /* escapes may grow a body */
     memset(&x->headers, 0, sizeof x->headers);
     bool ok = find_credentials(x, &c) &&
-              prepare_encode(&x->prep, x->at_prompt, c.key[0] ? c.key : NULL, &x->body, &x->headers,
+              prepare_encode(&x->prep, x->at_call, c.key[0] ? c.key : NULL, &x->body, &x->headers,
                              &x->fail) &&
               credentials_sign(&c, t, buf_slice(&x->body), gateway_now_us() / 1000000, &x->headers,
                                &x->fail);
@@ -133,7 +133,7 @@ static enum next step_encode(struct exchange *x)
 
 /* ---- 9: what the calls have brought */
 
-/* A list of prompts goes to the local engine one by one: the choices are gathered in one answer. */
+/* The choices of several calls (see prepare.h) are gathered in one answer. */
 static bool gather_choices(struct exchange *x)
 {
     struct answer *a = &x->answer, *all = &x->all;
@@ -146,7 +146,7 @@ static bool gather_choices(struct exchange *x)
     memcpy(grown + all->n_choices, a->choice, a->n_choices * sizeof *grown);
     all->n_choices += a->n_choices;
     memset(a->choice, 0, a->n_choices * sizeof *a->choice); /* moved */
-    all->usage.is_known = a->usage.is_known;
+    all->usage.is_known = a->usage.is_known && (x->at_call == 0 || all->usage.is_known);
     all->usage.prompt_tokens += a->usage.prompt_tokens;
     all->usage.completion_tokens += a->usage.completion_tokens;
     all->usage.reasoning_tokens += a->usage.reasoning_tokens;
@@ -169,7 +169,8 @@ static enum next step_gather(struct exchange *x)
     if (!gather_choices(x)) {
         return NEXT;
     }
-    if (++x->at_prompt < x->prep.n_prompts) {
+    if (++x->at_call < x->prep.n_calls) {
+        exchange_record_body(x);
         return exchange_jump(x, STEP_ADMIT);
     }
     exchange_check_served(x);

@@ -43,7 +43,7 @@ static void begin_target(struct exchange *x)
     x->at_target++;
     x->n_repeats = 0;
     prepare_forget(&x->prep);
-    x->at_prompt = 0;
+    x->at_call = 0;
     x->choice_base = 0;
     answer_release(&x->all);
     exchange_record_forget(x);

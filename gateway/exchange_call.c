@@ -231,10 +231,11 @@ static void on_piece(struct slice piece, void *ud)
 }
 
 /* Whether the provider refused a parameter that its claims allow: then that claim is out and the
- * plan is made anew, once. */
+ * plan is made anew, once. Not when it has answered a call with it. */
 static bool may_rule_out(struct exchange *x, enum param p)
 {
-    if (p == PARAM_COUNT || x->has_begun || x->prep.ruled_out || x->fail.status != 400) {
+    if (p == PARAM_COUNT || x->has_begun || x->at_call > 0 || x->prep.ruled_out ||
+        x->fail.status != 400) {
         return false;
     }
     x->prep.ruled_out |= PARAM_BIT(p);
@@ -283,18 +284,13 @@ static void on_upstream_end(const struct failure *f, void *ud)
 static bool start_answer(struct exchange *x)
 {
     const struct sampling *asked = &x->prep.request.asked;
-    unsigned n = sampling_has(asked, PARAM_N) ? (unsigned)asked->v[PARAM_N].i : 1;
-    const json_t *prompt = x->prep.request.content.prompt;
-    if (x->prep.n_prompts == 1 && json_is_array(prompt) &&
-        !json_is_integer(json_array_get(prompt, 0))) {
-        n *= (unsigned)json_array_size(prompt); /* a list that the backend takes whole */
-    }
     const json_t *stops = x->prep.plan.stop_is_local && sampling_has(asked, PARAM_STOP)
                               ? asked->v[PARAM_STOP].j
                               : NULL;
     answer_release(&x->answer);
     free_decoder(x);
     x->backend = x->prep.target.backend;
+    unsigned n = prepare_choices(&x->prep, x->at_call);
     return answer_init(&x->answer, n, stops, !x->prep.request.stream, on_delta, x, &x->fail);
 }
 

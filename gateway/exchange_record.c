@@ -47,6 +47,7 @@ void gateway_env_with(const struct config *conf, struct snapshot *snap, char day
     *env = (struct prepare_env){.conf = conf, .snap = snap, .day = day};
     (void)request_policy_range(conf->on_out_of_range, &env->policy.on_out_of_range);
     (void)request_policy_unsupported(conf->on_unsupported, &env->policy.on_unsupported);
+    (void)request_policy_many(conf->on_many, &env->policy.on_many);
     if (getrandom(&env->random, sizeof env->random, 0) != (ssize_t)sizeof env->random) {
         env->random = (uint64_t)gateway_now_us() *
                       UINT64_C(0x9e3779b97f4a7c15); /* only before the kernel's pool is ready */
@@ -91,6 +92,9 @@ void exchange_record_release(struct exchange *x)
         if (x->hash[i]) {
             fingerprint_hash_end(x->hash[i], unused);
         }
+    }
+    if (x->sent_before) {
+        fingerprint_hash_end(x->sent_before, unused);
     }
     fingerprint_release(&x->fp);
     json_decref(x->attempts);
@@ -207,6 +211,26 @@ void exchange_record_upstream_id(struct exchange *x)
     if (id) {
         (void)snprintf(x->fp.provider_request_id, sizeof x->fp.provider_request_id, "%s", id);
         exchange_hide_key(x, x->fp.provider_request_id);
+    }
+}
+
+void exchange_record_body(struct exchange *x)
+{
+    x->sent_before = x->sent_before ? x->sent_before : fingerprint_hash_new();
+    if (x->sent_before) {
+        fingerprint_hash_add(x->sent_before, x->body.p, x->body.len);
+    }
+}
+
+/* All bytes that were sent, in order. */
+static void hash_bodies(struct exchange *x)
+{
+    if (x->sent_before) {
+        exchange_record_body(x);
+        fingerprint_hash_end(x->sent_before, x->fp.body_sha256);
+        x->sent_before = NULL;
+    } else if (x->body.len) {
+        fingerprint_sha256(x->body.p, x->body.len, x->fp.body_sha256);
     }
 }
 
@@ -330,9 +354,7 @@ bool exchange_record_fill(struct exchange *x)
     fp->attempts = json_incref(x->attempts);
     fp->has_seed = x->prep.has_seed;
     fp->seed = x->prep.seed;
-    if (x->body.len) {
-        fingerprint_sha256(x->body.p, x->body.len, fp->body_sha256);
-    }
+    hash_bodies(x);
     hash_answer(x);
     fp->outcome = outcome_of(x);
     fp->status = x->fail.status && !x->has_begun ? x->fail.status : x->client_gone ? 499 : 200;
@@ -365,7 +387,11 @@ void exchange_check_served(struct exchange *x)
     if (x->prep.target.provider->is_local) {
         return; /* our own engine serves what it takes */
     }
-    if (sampling_has(send, PARAM_N) && (int64_t)x->all.n_choices < send->v[PARAM_N].i) {
+    const struct plan *plan = &x->prep.plan;
+    int64_t n = plan->n_calls > 1             ? x->prep.request.asked.v[PARAM_N].i
+                : sampling_has(send, PARAM_N) ? send->v[PARAM_N].i
+                                              : 0;
+    if ((int64_t)x->all.n_choices < n) {
         add_not_served(x, PARAM_N);
     }
     if (sampling_has(send, PARAM_LOGPROBS) && send->v[PARAM_LOGPROBS].b && !x->saw_logprobs) {
@@ -388,7 +414,7 @@ void exchange_estimate_usage(struct exchange *x)
     }
     *u = (struct usage){.is_known = true,
                         .is_estimated = true,
-                        .prompt_tokens = (int64_t)(x->body.len / 4),
+                        .prompt_tokens = (int64_t)(x->body.len / 4 * x->prep.n_calls),
                         .completion_tokens =
                             (int64_t)(x->prep.request.stream ? x->n_deltas : (bytes + 3) / 4)};
 }

@@ -32,7 +32,7 @@ struct exchange {
     struct answer answer; /* of the call in flight */
     struct answer all;    /* choices of all calls so far */
     unsigned choice_base; /* choices of earlier calls */
-    size_t at_prompt;
+    size_t at_call;       /* of prep.n_calls */
     struct upstream_call *up;
     struct engine_call *eng;
     int upstream_status;
@@ -58,6 +58,7 @@ struct exchange {
     struct fingerprint fp;
     struct fingerprint_hash *hash[ANSWER_CHOICES_MAX];
     uint64_t n_deltas;
+    struct fingerprint_hash *sent_before; /* bodies of earlier calls of this answer; NULL: none */
     json_t *attempts;
     struct exchange_notes *notes; /* see exchange_evidence.h; NULL: nothing was refused */
 };
@@ -76,6 +77,8 @@ void exchange_record_forget(struct exchange *x);
 json_t *exchange_record_isotherm(const struct exchange *x);
 uint32_t exchange_record_random(void);
 void exchange_record_upstream_id(struct exchange *x);
+/* The call is answered and another one follows: its body counts too. */
+void exchange_record_body(struct exchange *x);
 /* Text of the answer as it passes. */
 void exchange_record_delta(struct exchange *x, const struct delta *d);
 /* Fixes model, fingerprint and ids of the reply; once, at its first chunk or at the latest before

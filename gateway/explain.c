@@ -4,9 +4,13 @@
 
 #include "base/jsonio.h"
 #include "credentials.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPLAIN_TARGETS_MAX 64
+#define EXPLAIN_BYTES_MAX                                                                          \
+    (LIMIT_BODY_BYTES * 2) /* of all requests of one target; one call fits                         \
+                            */
 
 /* Whether a request will be signed or carry a key is known when it is sent: nothing is looked up
  * here. */
@@ -38,25 +42,55 @@ static json_t *error_json(const char *target, const struct failure *f)
                      "code", f->code[0] ? json_string(f->code) : json_null());
 }
 
+/* All requests, in order; NULL and a failure when one cannot be made. Yours. */
+static json_t *requests_json(struct prepared *p, const struct prepare_env *env, struct failure *f)
+{
+    const char *key = credentials_are_sent(env->conf, &p->target) ? "***" : NULL;
+    json_t *list = json_array();
+    struct headers *h = calloc(1, sizeof *h); /* 68 KB */
+    struct buf body;
+    size_t n_bytes = 0;
+    bool ok = list && h;
+    buf_init(&body, EXPLAIN_BYTES_MAX);
+    for (size_t i = 0; ok && i < p->n_calls; i++) {
+        buf_clear(&body);
+        h->n = 0;
+        ok = prepare_encode(p, i, key, &body, h, f) &&
+             json_array_append_new(list, request_json(p, &body, h)) == 0;
+        n_bytes += body.len;
+        if (ok && n_bytes > EXPLAIN_BYTES_MAX) {
+            ok = failure_set(f, 413, "too_large", NULL,
+                             "the %zu requests are more than %u bytes together: explain one choice",
+                             p->n_calls, EXPLAIN_BYTES_MAX);
+        }
+    }
+    buf_release(&body);
+    free(h);
+    if (!ok) {
+        json_decref(list);
+        (void)failure_set(f, 503, "out_of_memory", NULL, "out of memory");
+        return NULL;
+    }
+    return list;
+}
+
 static json_t *explain_one(struct prepared *p, const struct prepare_env *env, const char *target)
 {
     struct failure f = {.status = 0};
-    struct headers h = {.n = 0};
-    struct buf body;
-    json_t *out;
-    buf_init(&body, LIMIT_BODY_BYTES * 2);
-    if (prepare_resolve(p, env, target, &f) && prepare_plan(p, env, &f) &&
-        prepare_encode(p, 0, credentials_are_sent(env->conf, &p->target) ? "***" : NULL, &body, &h,
-                       &f)) {
-        out = json_pack("{s:s,s:s,s:s,s:I,s:o,s:o,s:o}", "target", target, "backend",
-                        p->target.provider_name, "model", p->target.name, "catalog_version",
-                        (json_int_t)snapshot_version(env->snap), "fallback",
-                        prepare_fallback_json(p), "adjustments", prepare_adjustments_json(&p->plan),
-                        "request", request_json(p, &body, &h));
-    } else {
-        out = error_json(target, &f);
+    json_t *requests = NULL;
+    if (!prepare_resolve(p, env, target, &f) || !prepare_plan(p, env, &f) ||
+        !(requests = requests_json(p, env, &f))) {
+        return error_json(target, &f);
     }
-    buf_release(&body);
+    json_t *out = json_pack(
+        "{s:s,s:s,s:s,s:I,s:o,s:o,s:O}", "target", target, "backend", p->target.provider_name,
+        "model", p->target.name, "catalog_version", (json_int_t)snapshot_version(env->snap),
+        "fallback", prepare_fallback_json(p), "adjustments", prepare_adjustments_json(&p->plan),
+        "request", json_array_get(requests, 0));
+    if (out && p->n_calls > 1) {
+        (void)json_object_set(out, "requests", requests);
+    }
+    json_decref(requests);
     return out;
 }
 

@@ -8,7 +8,8 @@
 
 /* `body`: a chat (or completions) request, optionally with `targets: [model...]`, which then
  * replace its model. Answers {"plans":[...]}; NULL and a failure when the body itself is wrong
- * (what is wrong for one target only is that plan's `error`). Yours. */
+ * (what is wrong for one target only is that plan's `error`). A plan holds the first `request`, and
+ * all of them as `requests` where it takes several calls. Yours. */
 json_t *explain_body(const struct prepare_env *env, struct slice body, struct failure *f);
 
 #endif

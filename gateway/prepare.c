@@ -243,14 +243,25 @@ static bool check_meaning(const struct prepared *p, struct failure *f)
                        fault.text);
 }
 
-/* A list of prompts has n choices for each of them; an answer has room for so many. */
-static bool check_choices(const struct prepared *p, struct failure *f)
+/* 0: one, which is no list. */
+static size_t listed_prompts(const struct prepared *p)
 {
     const json_t *prompt = p->request.content.prompt;
     bool is_list = json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
-    int64_t n_prompts = is_list ? (int64_t)json_array_size(prompt) : 1;
+    return is_list ? json_array_size(prompt) : 0;
+}
+
+static int64_t choices_asked(const struct prepared *p)
+{
     const struct sampling *asked = &p->request.asked;
-    int64_t n = sampling_has(asked, PARAM_N) ? asked->v[PARAM_N].i : 1;
+    return sampling_has(asked, PARAM_N) ? asked->v[PARAM_N].i : 1;
+}
+
+/* A list of prompts has n choices for each of them; an answer has room for so many. */
+static bool check_choices(const struct prepared *p, struct failure *f)
+{
+    int64_t n = choices_asked(p);
+    int64_t n_prompts = listed_prompts(p) ? (int64_t)listed_prompts(p) : 1;
     return n * n_prompts <= ANSWER_CHOICES_MAX ||
            failure_set(f, 400, "invalid_value", n > 1 ? "n" : "prompt",
                        "%lld prompts with %lld choices each are more than %d answers",
@@ -281,26 +292,40 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
         return false;
     }
     choose_seed(p, env);
-    const json_t *prompt = p->request.content.prompt;
-    bool is_list = json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
-    p->n_prompts = is_list && p->target.provider->is_local ? json_array_size(prompt) : 1;
+    p->is_by_prompt =
+        listed_prompts(p) > 0 && (p->target.provider->is_local || p->plan.n_calls > 1);
+    p->n_calls = p->plan.n_calls * (p->is_by_prompt ? listed_prompts(p) : 1);
     return (name_max_tokens(p) && add_unknown(p)) ||
            failure_set(f, 400, "too_many_adjustments", NULL,
                        "the request would need more than %d adjustments", PLAN_ADJ_MAX);
 }
 
-bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struct buf *body,
+unsigned prepare_choices(const struct prepared *p, size_t at_call)
+{
+    int64_t n = choices_asked(p);
+    if (p->plan.n_calls > 1) {
+        n = plan_call_choices(&p->plan, at_call % p->plan.n_calls);
+    } else if (!p->is_by_prompt && listed_prompts(p) > 0) {
+        n *= (int64_t)listed_prompts(p); /* a list that the backend takes whole */
+    }
+    return (unsigned)n;
+}
+
+bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct buf *body,
                     struct headers *headers, struct failure *f)
 {
     const struct content *content = &p->request.content;
+    size_t at_prompt = at_call / p->plan.n_calls, n_adj = p->plan.n_adj;
+    struct sampling send;
+    plan_call_send(&p->plan, at_call % p->plan.n_calls, &send);
     struct call c = {.provider = p->target.provider,
                      .backend = p->target.backend,
                      .rules = &p->rules,
                      .model = p->target.model,
                      .messages = content->messages,
-                     .prompt = p->n_prompts > 1 ? json_array_get(content->prompt, at_prompt)
-                                                : content->prompt,
-                     .send = &p->plan.send,
+                     .prompt = p->is_by_prompt ? json_array_get(content->prompt, at_prompt)
+                                               : content->prompt,
+                     .send = &send,
                      .plan = &p->plan,
                      .stream = p->request.stream,
                      .key = key};
@@ -308,6 +333,9 @@ bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struc
         return failure_set(f, 500, "encode_failed", NULL,
                            "the request could not be written in the dialect '%s'",
                            p->target.backend->name);
+    }
+    if (at_call > 0) {
+        p->plan.n_adj = n_adj; /* the first has said it */
     }
 #ifndef NDEBUG
     const char *lost = NULL;

@@ -28,9 +28,10 @@ struct prepared {
     struct rules rules; /* of target */
     struct plan plan;   /* of target, with all adjustments */
     bool has_seed;
-    int64_t seed;     /* what the local engine draws from, or what was sent as seed */
-    size_t n_prompts; /* calls to make: 1, or the prompts of a list that the local engine takes one
-                         by one */
+    int64_t seed;       /* what the local engine draws from, or what was sent as seed */
+    size_t n_calls;     /* those of the plan, for each prompt where is_by_prompt */
+    bool is_by_prompt;  /* a list of prompts goes one by one: the local engine takes no list, and
+                           several calls for the choices of one come before the next */
     uint64_t ruled_out; /* parameters that the provider refused against its claims: planned as
                            unsupported */
 };
@@ -45,9 +46,12 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
     __attribute__((warn_unused_result));
 /* Before another target is resolved: what was planned for the last one goes; the request stays. */
 void prepare_forget(struct prepared *p);
-/* The bytes of call `at_prompt` of n_prompts. body and headers are appended to. key: the secret
- * itself, "***" to show, or NULL. */
-bool prepare_encode(struct prepared *p, size_t at_prompt, const char *key, struct buf *body,
+/* Choices that the answer of call `at_call` may have. */
+unsigned prepare_choices(const struct prepared *p, size_t at_call);
+/* The bytes of call `at_call` of n_calls, in order: what the first adds to the plan's adjustments
+ * is said for all. body and headers are appended to. key: the secret itself, "***" to show, or
+ * NULL. */
+bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct buf *body,
                     struct headers *headers, struct failure *f) __attribute__((warn_unused_result));
 void prepare_release(struct prepared *p);
 

@@ -39,6 +39,15 @@ bool request_policy_unsupported(const char *word, enum plan_unsupported *out)
     return false;
 }
 
+bool request_policy_many(const char *word, enum plan_many *out)
+{
+    bool is_calls = strcmp(word, "calls") == 0, is_known = is_calls || strcmp(word, "local") == 0;
+    if (is_known) {
+        *out = is_calls ? PLAN_MANY_CALLS : PLAN_MANY_LOCAL;
+    }
+    return is_known;
+}
+
 /* ---- sampling parameters */
 
 static bool take_value(struct request *r, enum param p, const json_t *j, struct failure *f)
@@ -199,8 +208,16 @@ static bool take_isotherm_field(struct request *r, const char *key, const json_t
         return request_policy_unsupported(word, &r->policy.on_unsupported) ||
                bad(f, "isotherm.on_unsupported", "must be local, drop or reject");
     }
+    if (strcmp(key, "on_many") == 0) {
+        return request_policy_many(word, &r->policy.on_many) ||
+               bad(f, "isotherm.on_many", "must be calls or local");
+    }
     if (strcmp(key, "require") == 0) {
         return take_require(r, j, f);
+    }
+    if (strcmp(key, "allow_retired") == 0) {
+        r->allow_retired = json_is_true(j);
+        return json_is_boolean(j) || bad(f, "isotherm.allow_retired", "must be true or false");
     }
     if (strcmp(key, "catalog_version") == 0) {
         r->catalog_version = json_integer_value(j);
@@ -208,8 +225,8 @@ static bool take_isotherm_field(struct request *r, const char *key, const json_t
                bad(f, "isotherm.catalog_version", "must be a version number");
     }
     return failure_set(f, 400, "unknown_parameter", "isotherm",
-                       "'isotherm.%.64s' is not known; on_out_of_range, on_unsupported, require "
-                       "and catalog_version are",
+                       "'isotherm.%.64s' is not known; on_out_of_range, on_unsupported, "
+                       "on_many, require, allow_retired and catalog_version are",
                        key);
 }
 

@@ -32,6 +32,7 @@ struct request {
     struct sampling asked;
     struct policy policy;
     int64_t catalog_version; /* isotherm.catalog_version, 0: none given */
+    bool allow_retired;      /* call also a model whose claims have all ended */
     bool stream, include_usage;
     const char *max_tokens_name; /* the name under which the limit was asked: "max_tokens" or
                                     "max_completion_tokens" */
@@ -50,5 +51,6 @@ void request_release(struct request *r);
 /* The words of a policy, shared with the configuration. false: unknown word. */
 bool request_policy_range(const char *word, enum plan_range *out);
 bool request_policy_unsupported(const char *word, enum plan_unsupported *out);
+bool request_policy_many(const char *word, enum plan_many *out);
 
 #endif

@@ -117,6 +117,8 @@ static bool cohere_shape(const struct call *c, enum param p, json_t **value, con
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         *path = "response_format"; /* whatever part of it the claim names */
         return swap(value, wire_format(*value), f);
+    case PARAM_REASONING_EFFORT: /* a switch, no levels */
+        return swap(value, json_string(is_word(*value, "none") ? "disabled" : "enabled"), f);
     default:
         return true;
     }

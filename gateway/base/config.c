@@ -104,6 +104,11 @@ static const struct key keys[] = {
      "A parameter the provider does not have: local lets the fallback answer, drop leaves it out,\n"
      "reject answers 400. Whatever is changed is reported with the answer.",
      false},
+    {"on_many", "calls", 0, 0,
+     "More choices (n) than the provider makes in one call: calls asks it several times, each call "
+     "is\n"
+     "billed; local treats n as any parameter that the provider does not have.",
+     false},
     {"fallback", "local", 0, 0, "Who answers then: local, local/NAME or PROVIDER/MODEL.", false},
     {"body_bytes_max", "16777216", 1024, 268435456,
      "The largest request body, 1024 to 268435456 bytes; larger ones get 413.", true},
@@ -236,6 +241,7 @@ static const cyaml_schema_field_t fields[] = {
     NUMBER(engine_threads),
     STRING(config, on_out_of_range),
     STRING(config, on_unsupported),
+    STRING(config, on_many),
     STRING(config, fallback),
     NUMBER(body_bytes_max),
     NUMBER(in_flight_max),

@@ -84,8 +84,8 @@ struct config {
     char *records_on_failure;
     char *engine_program; /* NULL: beside the program */
     unsigned engine_threads;
-    char *on_out_of_range, *on_unsupported; /* default policy, words of the contract */
-    char *fallback;                         /* model name of the fallback target: "local" */
+    char *on_out_of_range, *on_unsupported, *on_many; /* default policy, words of the contract */
+    char *fallback; /* model name of the fallback target: "local" */
     unsigned body_bytes_max, in_flight_max, connect_ms, first_byte_ms, idle_ms,
         keepalive_ms; /* 1 s = 1000; defaults in config.c */
     struct config_provider *providers;

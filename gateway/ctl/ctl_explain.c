@@ -218,6 +218,7 @@ static int explain(const struct options *o, struct config *conf, struct snapshot
     }
     (void)request_policy_range(conf->on_out_of_range, &env.policy.on_out_of_range);
     (void)request_policy_unsupported(conf->on_unsupported, &env.policy.on_unsupported);
+    (void)request_policy_many(conf->on_many, &env.policy.on_many);
     struct buf body;
     buf_init(&body, LIMIT_BODY_BYTES);
     json_t *out = NULL;
