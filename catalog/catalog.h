@@ -150,7 +150,9 @@ struct rules {
     uint64_t condition_bits; /* parameters whose values decide which claims hold */
     bool is_stand_in;        /* no pattern knows the model (or all of its claims have ended):
                                 provider->stand_in answers */
-    const char *retired_on;  /* the model's own claims ended on that day, or NULL */
+    bool is_known;           /* a pattern takes the model, with claims that have not ended */
+    const char *retired_on;  /* the model's own claims (else the stand-in's) ended on that day, or
+                                NULL */
 };
 
 const char *behaviour_name(enum behaviour b);         /* "system_role" */
@@ -179,6 +181,15 @@ CATALOG_WARN_UNUSED bool snapshot_rules_with(const struct snapshot *s, const cha
                                              const char *model, const char *switches,
                                              enum catalog_route route, const char *day,
                                              struct rules *out, struct catalog_error *err);
+
+/* A model whose every claim, on all routes of its provider, has ended. */
+struct catalog_retired {
+    const char *on;         /* the last day of the claims that held longest */
+    const struct claim *by; /* one of those: what it says about "endpoint", where it does */
+};
+/* Whether it is one; `out` is filled then. `switches` as with snapshot_rules_with(). */
+bool snapshot_retired(const struct snapshot *s, const char *provider, const char *model,
+                      const char *switches, const char *day, struct catalog_retired *out);
 
 /* The claim for `p` that holds under the values of `asked`: a conditional one whose condition
  * holds, else the unconditional. For num_beams without a claim of its own the claim for

@@ -352,15 +352,17 @@ static bool make_rules(const struct snapshot *s, const struct rules_key *key, co
                           .r = out};
     *out = (struct rules){.provider = p, .model = model};
     gather(&g, model);
+    out->is_known = g.is_known;
     if (g.is_known) {
         out->retired_on = NULL; /* some claims have ended, the model has not */
     } else if (p->stand_in) {
         const char *retired_on = out->retired_on;
         *out = (struct rules){.provider = p, .model = model, .is_stand_in = true};
         gather(&g, p->stand_in);
+        const char *stand_in = g.is_known ? NULL : out->retired_on;
         g.only_local = true;
         gather(&g, model);
-        out->retired_on = retired_on;
+        out->retired_on = retired_on ? retired_on : stand_in;
     }
     if (g.is_full) {
         return catalog_fail(err, CATALOG_BAD_DB,
@@ -400,6 +402,46 @@ bool snapshot_rules_with(const struct snapshot *s, const char *provider, const c
         rules_cache_put(s->cache, &key, out);
     }
     return true;
+}
+
+/* ---- retired models */
+
+static bool find_last(const struct claim *c, void *ud)
+{
+    struct catalog_retired *r = ud;
+    bool is_last = c->valid_to && c->models[0] != '*' && strcmp(c->valid_to, r->on) == 0;
+    bool is_endpoint = strcmp(c->param, behaviour_names[BEHAVIOUR_ENDPOINT]) == 0;
+    if (is_last && (!r->by || is_endpoint)) {
+        r->by = c;
+    }
+    return true;
+}
+
+bool snapshot_retired(const struct snapshot *s, const char *provider, const char *model,
+                      const char *switches, const char *day, struct catalog_retired *out)
+{
+    const struct provider *p = snapshot_provider(s, provider);
+    struct catalog_retired r = {.on = NULL};
+    enum catalog_route last = p && p->also.dialect ? CATALOG_CHAT_ALSO : CATALOG_TEXT;
+    for (int route = CATALOG_CHAT; p && route <= (int)last; route++) {
+        struct rules rules;
+        if (!snapshot_rules_with(s, provider, model, switches, (enum catalog_route)route, day,
+                                 &rules, NULL) ||
+            rules.is_known) {
+            return false;
+        }
+        bool is_later = rules.retired_on && (!r.on || strcmp(rules.retired_on, r.on) > 0);
+        r.on = is_later ? rules.retired_on : r.on;
+    }
+    if (!r.on) {
+        return false;
+    }
+    snapshot_each(s, provider, model, NULL, find_last, &r);
+    if (!r.by && p->stand_in) {
+        snapshot_each(s, provider, p->stand_in, NULL, find_last, &r);
+    }
+    *out = r;
+    return r.by != NULL;
 }
 
 const struct claim *rules_claim(const struct rules *r, enum param p, const struct sampling *asked)

@@ -43,13 +43,35 @@ static const char *asked_name(const struct request *r, enum param p)
                                                        : sampling_table[p].name;
 }
 
+/* Of a retired model that is called all the same: the rules of its last day. */
 static bool read_rules(const struct prepared *p, const struct prepare_env *env,
                        enum catalog_route route, struct rules *rules, struct failure *f)
 {
     struct catalog_error e = {.code = CATALOG_OK};
-    return snapshot_rules_with(env->snap, p->target.provider->id, p->target.model,
-                               p->target.switches, route, env->day, rules, &e) ||
-           failure_from_catalog(f, &e);
+    const struct target *t = &p->target;
+    bool ok = snapshot_rules_with(env->snap, t->provider->id, t->model, t->switches, route,
+                                  env->day, rules, &e);
+    if (ok && p->is_retired && rules->retired_on) {
+        ok = snapshot_rules_with(env->snap, t->provider->id, t->model, t->switches, route,
+                                 rules->retired_on, rules, &e);
+    }
+    return ok || failure_from_catalog(f, &e);
+}
+
+static bool check_retired(struct prepared *p, const struct prepare_env *env, struct failure *f)
+{
+    struct catalog_retired r;
+    const struct target *t = &p->target;
+    p->is_retired =
+        snapshot_retired(env->snap, t->provider->id, t->model, t->switches, env->day, &r);
+    if (!p->is_retired || p->request.allow_retired || t->allow_retired) {
+        return true;
+    }
+    bool has_note = r.by->note && strcmp(r.by->param, behaviour_name(BEHAVIOUR_ENDPOINT)) == 0;
+    return failure_set(f, 404, "model_retired", "model",
+                       "model '%.128s' was retired on %s (%.200s): name another one, or set "
+                       "'isotherm.allow_retired' to true to call it all the same",
+                       t->name, r.on, has_note ? r.by->note : r.by->source);
 }
 
 static bool is_served(const struct rules *rules)
@@ -62,7 +84,13 @@ static bool load_rules(struct prepared *p, const struct prepare_env *env, struct
                        struct failure *f)
 {
     bool is_chat = p->request.kind == REQUEST_CHAT;
-    if (!read_rules(p, env, is_chat ? CATALOG_CHAT : CATALOG_TEXT, rules, f)) {
+    enum catalog_route route = is_chat ? CATALOG_CHAT : CATALOG_TEXT;
+    p->is_retired = false;
+    if (!read_rules(p, env, route, rules, f)) {
+        return false;
+    }
+    if (!rules->is_known &&
+        (!check_retired(p, env, f) || (p->is_retired && !read_rules(p, env, route, rules, f)))) {
         return false;
     }
     if (!is_served(rules)) {

@@ -24,7 +24,9 @@ struct prepared {
     struct target target; /* who answers */
     struct target asked;  /* who was asked: equal to target unless is_fallback */
     bool is_fallback;
-    uint64_t because;   /* parameters that made the fallback answer */
+    bool is_retired;  /* all claims about target's model have ended: rules are those of its last day
+                       */
+    uint64_t because; /* parameters that made the fallback answer */
     struct rules rules; /* of target */
     struct plan plan;   /* of target, with all adjustments */
     bool has_seed;

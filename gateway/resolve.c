@@ -161,6 +161,7 @@ static bool set_address(struct target *t, const struct config_provider *configur
     t->key_file = configured ? configured->api_key_file : NULL;
     t->ca_file = configured ? configured->ca_file : NULL;
     t->switches = configured ? configured->switches : NULL;
+    t->allow_retired = configured && configured->allow_retired;
     return resolve_at(t, base, kind, is_stream, f);
 }
 

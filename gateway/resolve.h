@@ -21,6 +21,7 @@ struct target {
     const char *base_url; /* configured, else the provider's; borrowed; NULL for the local engine */
     char url[1024];       /* "" for the local engine */
     const char *switches; /* of the provider's configuration, or NULL; borrowed */
+    bool allow_retired;   /* its provider's configuration says so */
     const char *key_name; /* environment variable or credential of the key, NULL: none is sent */
     const char *key_file; /* configured instead, or NULL; borrowed */
     const char *ca_file;  /* certificates to trust instead of the system's, or NULL; borrowed */

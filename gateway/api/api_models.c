@@ -1,5 +1,5 @@
 /* api_models.c - GET /v1/models: every reachable model with what its provider takes of each
- * parameter, and where that is known from. */
+ * parameter (of a retired one: took on its last day), and where that is known from. */
 #include "gateway/prepare.h"
 #include "routes.h"
 
@@ -38,15 +38,23 @@ static json_t *model_json(struct gateway *g, const struct prepare_env *env, cons
     struct catalog_error e = {.code = CATALOG_OK};
     struct target t;
     struct rules r;
+    struct catalog_retired retired = {.on = NULL};
     if (!resolve(env->conf, env->snap, REQUEST_CHAT, false, name, &t, &f) ||
         !snapshot_rules_with(env->snap, t.provider->id, t.model, t.switches, CATALOG_CHAT, env->day,
                              &r, &e)) {
         return NULL;
     }
-    return json_pack("{s:s,s:s,s:I,s:s,s:{s:s,s:s,s:o}}", "id", name, "object", "model", "created",
-                     (json_int_t)(g->started_us / 1000000), "owned_by", t.provider_name, "isotherm",
-                     "model", t.name, "dialect", t.provider->dialect, "parameters",
-                     parameters_json(&r));
+    if (!r.is_known &&
+        snapshot_retired(env->snap, t.provider->id, t.model, t.switches, env->day, &retired) &&
+        r.retired_on && /* what held on its last day */
+        !snapshot_rules_with(env->snap, t.provider->id, t.model, t.switches, CATALOG_CHAT,
+                             r.retired_on, &r, &e)) {
+        return NULL;
+    }
+    return json_pack("{s:s,s:s,s:I,s:s,s:{s:s,s:s,s:s?,s:o}}", "id", name, "object", "model",
+                     "created", (json_int_t)(g->started_us / 1000000), "owned_by", t.provider_name,
+                     "isotherm", "model", t.name, "dialect", t.provider->dialect, "retired_on",
+                     retired.on, "parameters", parameters_json(&r));
 }
 
 static void add(struct gateway *g, const struct prepare_env *env, json_t *list, const char *name)

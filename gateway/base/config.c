@@ -149,6 +149,7 @@ static const struct key keys[] = {
      "    switches: null            # what no request says and entries depend on:\n"
      "                              # deployment=reasoning (azure), deterministic_inference=on "
      "(sglang)\n"
+     "    allow_retired: false      # true: call also a model that the catalog says is retired\n"
      "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too",
      false},
     {"aliases", "[]", 0, 0,
@@ -199,6 +200,7 @@ static const cyaml_schema_field_t provider_fields[] = {
     OPTIONAL_STRING(config_provider, ca_file),
     OPTIONAL_STRING(config_provider, region),
     OPTIONAL_STRING(config_provider, switches),
+    CYAML_FIELD_BOOL("allow_retired", CYAML_FLAG_OPTIONAL, struct config_provider, allow_retired),
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
     CALLS_NUMBER(retries),
     CALLS_NUMBER(retry_wait_max_ms),

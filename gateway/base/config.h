@@ -57,7 +57,8 @@ struct config_provider {
     /* What no request says and claims depend on: "deployment=reasoning", comma between several;
      * NULL: none is set. */
     char *switches;
-    char **models; /* models to list in GET /v1/models; any other name is passed on too */
+    bool allow_retired; /* its models are called also when all of their claims have ended */
+    char **models;      /* models to list in GET /v1/models; any other name is passed on too */
     unsigned n_models;
 };
 struct config_alias {
