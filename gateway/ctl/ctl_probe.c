@@ -59,7 +59,8 @@ struct job {
     struct target target;
     struct rules rules;
     struct probe_sender *sender;
-    char db[CTL_PATH_MAX], day[11], now[32], key[CONFIG_KEY_BYTES_MAX + 1];
+    char db[CTL_PATH_MAX], day[11], now[32];
+    struct credentials with;
     struct probe *probe[PARAM_COUNT];
     enum param param[PARAM_COUNT];
     struct probe_result result[PARAM_COUNT];
@@ -259,18 +260,24 @@ static bool find_target(struct job *j)
             failed(err.text));
 }
 
-static bool find_key(struct job *j)
+/* As a call of the daemon would have them; a dry run needs none. */
+static bool find_credentials(struct job *j)
 {
     const char *name = j->target.key_name;
-    j->key[0] = '\0';
-    if (name && !config_key(name, j->key, sizeof j->key) && !j->o.is_dry) {
-        (void)fprintf(stderr,
-                      "isothermctl: catalog probe: no key: set the environment variable %.64s, or "
-                      "name another with --api-key-env\n",
-                      name);
-        return false;
+    struct failure f = {.status = 0};
+    bool is_signed = j->target.provider->auth == CATALOG_AUTH_SIGV4;
+    if (j->o.is_dry || (j->o.base_url && !name) ||
+        credentials_find(j->conf, &j->target, &j->with, &f)) {
+        return true;
     }
-    return true;
+    if (is_signed) {
+        return failed(f.message);
+    }
+    (void)fprintf(stderr,
+                  "isothermctl: catalog probe: no key: set the environment variable %.64s, or "
+                  "name another with --api-key-env\n",
+                  name);
+    return false;
 }
 
 static bool add_probe(struct job *j, enum param p)
@@ -491,11 +498,10 @@ static bool prepare(struct job *j)
     if (!config_load(&j->conf, j->o.config, &ce)) {
         return failed(ce.text);
     }
-    if (!open_catalog(j) || !find_target(j) || !make_probes(j) || !find_key(j)) {
+    if (!open_catalog(j) || !find_target(j) || !make_probes(j) || !find_credentials(j)) {
         return false;
     }
-    return probe_sender_new(&j->sender, j->conf, &j->target, &j->rules,
-                            j->key[0] ? j->key : NULL) ||
+    return probe_sender_new(&j->sender, j->conf, &j->target, &j->rules, &j->with) ||
            failed("out of memory or descriptors");
 }
 
@@ -517,7 +523,7 @@ int ctl_catalog_probe(int argc, char **argv)
     snapshot_release(j->snap);
     catalog_close(j->catalog);
     config_free(j->conf);
-    explicit_bzero(j->key, sizeof j->key);
+    credentials_wipe(&j->with);
     free(j);
     return rc;
 }

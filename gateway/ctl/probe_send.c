@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BODY_MAX (1u << 20) /* a probe's request has a few hundred bytes, a long list 20 KB */
 #define WAIT_MS  500        /* before the second try; doubled for each */
@@ -22,7 +23,7 @@ struct probe_sender {
     const struct config *conf;
     const struct target *target;
     const struct rules *rules;
-    const char *key;
+    const struct credentials *with;
     const char *limit_wire; /* of max_tokens, where it was found to be another; NULL: as claimed */
     struct loop *loop;
     struct upstream *upstream;
@@ -59,14 +60,15 @@ bool probe_sender_is_stopped(void)
 }
 
 bool probe_sender_new(struct probe_sender **out, const struct config *conf,
-                      const struct target *target, const struct rules *rules, const char *key)
+                      const struct target *target, const struct rules *rules,
+                      const struct credentials *with)
 {
     struct probe_sender *s = calloc(1, sizeof *s);
     struct sigaction act = {.sa_handler = on_signal};
     if (!s) {
         return false;
     }
-    *s = (struct probe_sender){.conf = conf, .target = target, .rules = rules, .key = key};
+    *s = (struct probe_sender){.conf = conf, .target = target, .rules = rules, .with = with};
     buf_init(&s->answer, BODY_MAX);
     if (!loop_new(&s->loop) || !upstream_new(&s->upstream, s->loop)) {
         probe_sender_free(s);
@@ -160,7 +162,7 @@ bool probe_sender_body(struct probe_sender *s, const struct probe_trial *t, stru
                        struct failure *f)
 {
     struct headers h = {.n = 0};
-    return encode(s, t, s->key ? "***" : NULL, body, &h, f);
+    return encode(s, t, s->with->key[0] ? "***" : NULL, body, &h, f);
 }
 
 /* ---- one try */
@@ -382,13 +384,17 @@ static int64_t pause_ms(const struct failure *f, unsigned n_tries)
     return ms > PROBE_SEND_WAIT_MAX_S * 1000 ? PROBE_SEND_WAIT_MAX_S * 1000 : ms;
 }
 
+/* Each try has a signature of its own: they hold for some minutes. */
 static enum probe_sent send_encoded(struct probe_sender *s, const struct probe_trial *t,
-                                    struct slice body, const struct headers *h,
-                                    struct probe_outcome *out, struct failure *f)
+                                    struct slice body, struct headers *h, struct probe_outcome *out,
+                                    struct failure *f)
 {
+    size_t n_unsigned = h->n;
     for (unsigned n = 0; n < PROBE_SEND_TRIES; n++) {
         *f = (struct failure){.status = 0};
-        if (!try_once(s, body, h, f)) {
+        h->n = n_unsigned;
+        if (!credentials_sign(s->with, s->target, body, (int64_t)time(NULL), h, f) ||
+            !try_once(s, body, h, f)) {
             return PROBE_DEAD;
         }
         if (is_stopped) {
@@ -424,7 +430,7 @@ enum probe_sent probe_sender_send(struct probe_sender *s, const struct probe_tri
     if (!h) {
         (void)failure_set(f, 500, "out_of_memory", NULL, "out of memory");
         sent = PROBE_DEAD;
-    } else if (!encode(s, t, s->key, &body, h, f)) {
+    } else if (!encode(s, t, s->with->key[0] ? s->with->key : NULL, &body, h, f)) {
         (void)snprintf(out->excerpt, sizeof out->excerpt, "%.239s", f->message);
         sent = PROBE_SENT; /* it cannot be said in this dialect: nothing is told */
     } else {

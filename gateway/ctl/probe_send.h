@@ -5,6 +5,7 @@
 
 #include "catalog/probe.h"
 #include "gateway/base/config.h"
+#include "gateway/credentials.h"
 #include "gateway/resolve.h"
 
 #define PROBE_SEND_TRIES 5 /* of one request, before it is given up */
@@ -19,10 +20,11 @@ enum probe_sent {
     PROBE_DEAD     /* no network, a bad key, no such model, busy for too long: f says it */
 };
 
-/* All borrowed, for the sender's life. key NULL: none is sent. false: memory or descriptors. */
+/* All borrowed, for the sender's life. Zeroed credentials: none are sent. false: memory or
+ * descriptors. */
 bool probe_sender_new(struct probe_sender **out, const struct config *conf,
-                      const struct target *target, const struct rules *rules, const char *key)
-    __attribute__((warn_unused_result));
+                      const struct target *target, const struct rules *rules,
+                      const struct credentials *with) __attribute__((warn_unused_result));
 void probe_sender_free(struct probe_sender *s);
 
 /* The bytes of a trial. false: what cannot be said in this dialect. */
