@@ -46,6 +46,7 @@ struct provider_route {
  * takes; "quirks" of its source file. All false or 0: no differences. */
 struct provider_quirks {
     int64_t tool_id_len;      /* ids of tool calls: exactly so many letters and digits; 0: any */
+    int64_t tool_id_len_max;  /* at most so many bytes, whatever is in them; 0: any */
     bool has_one_system;      /* at most one system message, the first of all */
     bool has_turn_after_tool; /* between a tool's result and the user an assistant has spoken */
     bool has_strict_messages; /* a message holds role, content, name and tool calls, nothing else */
@@ -84,6 +85,10 @@ struct provider {
     /* Model whose claims stand in for models that no pattern knows, or NULL. */
     const char *stand_in;
     const char *request_id_header; /* of its answers; NULL: "x-request-id" */
+    /* What people write before its model ids and the path already holds, "models/", or NULL. */
+    const char *model_prefix;
+    /* Where a chat is asked for whose last message is to be continued, if elsewhere; or NULL. */
+    const char *prefill_path;
     struct provider_route also;
     struct provider_quirks quirks;
 };

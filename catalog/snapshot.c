@@ -200,6 +200,7 @@ static bool take_member(struct load *l, const json_t *body, const char *key, con
 static bool fill_quirks(struct load *l, const json_t *body, struct provider_quirks *q)
 {
     q->tool_id_len = json_integer_value(json_object_get(body, "tool_id_len"));
+    q->tool_id_len_max = json_integer_value(json_object_get(body, "tool_id_len_max"));
     q->has_one_system = json_is_true(json_object_get(body, "one_system"));
     q->has_turn_after_tool = json_is_true(json_object_get(body, "turn_after_tool"));
     q->has_strict_messages = json_is_true(json_object_get(body, "strict_messages"));
@@ -229,6 +230,8 @@ static bool fill_provider(struct load *l, int64_t id, const json_t *body, struct
         {"key_env", &p->key_env},
         {"stand_in", &p->stand_in},
         {"request_id_header", &p->request_id_header},
+        {"model_prefix", &p->model_prefix},
+        {"prefill_path", &p->prefill_path},
     };
     const struct {
         const char *key;

@@ -27,7 +27,7 @@
 #define SOURCE_NAME_MAX    256  /* longest name or word in `when`, `adds` and `default` */
 #define SOURCE_LIST_MAX    64   /* longest list inside a claim */
 #define SOURCE_TOOL_ID_MIN 6    /* shorter ones would soon meet another */
-#define SOURCE_TOOL_ID_MAX 40   /* longest id of a tool call that a provider prescribes */
+#define SOURCE_TOOL_ID_MAX 40   /* longest id of a tool call that a provider prescribes or limits */
 #define SOURCE_DEPTH_MAX   8    /* of what `default` and `adds` hold; 3 today */
 
 struct source {

@@ -194,10 +194,10 @@ static bool check_quirks(const struct source_place *at, const char *field, const
             if (!check_text(at, field, value)) {
                 return false;
             }
-        } else if (strcmp(key, "tool_id_len") == 0) {
+        } else if (IS_ONE_OF(key, "tool_id_len", "tool_id_len_max")) {
             json_int_t n = json_integer_value(value);
             if (n < SOURCE_TOOL_ID_MIN || n > SOURCE_TOOL_ID_MAX) {
-                return source_bad(at, field, "must have a tool_id_len from %d to %d",
+                return source_bad(at, field, "must have a %.40s from %d to %d", key,
                                   SOURCE_TOOL_ID_MIN, SOURCE_TOOL_ID_MAX);
             }
         } else if (!IS_ONE_OF(key, "one_system", "turn_after_tool", "strict_messages",
@@ -228,7 +228,7 @@ static bool check_provider_field(const struct source_place *at, const char *key,
     return IS_ONE_OF(key, "id", "title", "dialect", "base_url", "chat_path", "stream_path",
                      "text_path", "text_stream_path", "sign_service", "sign_hosts", "chat_endpoint",
                      "text_endpoint", "auth", "auth_header", "key_env", "stand_in",
-                     "request_id_header")
+                     "request_id_header", "model_prefix", "prefill_path")
                ? check_text(at, key, value)
                : source_bad(at, key, "is not a field of a provider");
 }

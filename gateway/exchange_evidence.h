@@ -11,8 +11,8 @@
 
 #include "exchange_record.h"
 
-/* The parameter of the plan that a refusal calls `name`, by its canonical or wire name;
- * PARAM_COUNT: none that was sent. */
+/* The parameter of the plan that a refusal calls `name`, by its canonical or wire name, or the last
+ * part of that as "maxOutputTokens" or "max_output_tokens"; PARAM_COUNT: none that was sent. */
 enum param exchange_evidence_param(const struct exchange *x, const char *name);
 /* The provider refused `p`; x->fail says how. Kept until the exchange ends: whether the request is
  * accepted without it is part of what was seen. */

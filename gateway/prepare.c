@@ -80,6 +80,26 @@ static bool is_served(const struct rules *rules)
     return !c || (c->support != CLAIM_ABSENT && c->support != CLAIM_REJECTED);
 }
 
+/* What of the request is no parameter and still decides what may be sent. */
+static struct plan_context context_of(const struct prepared *p)
+{
+    const json_t *messages = p->request.content.messages;
+    size_t n = json_array_size(messages);
+    const char *role =
+        n ? json_string_value(json_object_get(json_array_get(messages, n - 1), "role")) : NULL;
+    return (struct plan_context){.is_fallback = p->is_fallback || p->target.provider->is_local,
+                                 .stream = p->request.stream,
+                                 .prefill = role && strcmp(role, "assistant") == 0};
+}
+
+/* A message that is to be continued may have to go to another address. */
+static bool turn_to_prefill(struct prepared *p, const struct rules *rules, struct failure *f)
+{
+    const struct claim *c = rules->behaviour[BEHAVIOUR_PREFILL];
+    bool is_continued = context_of(p).prefill && c && c->support == CLAIM_YES;
+    return !is_continued || resolve_prefill(&p->target, f);
+}
+
 static bool load_rules(struct prepared *p, const struct prepare_env *env, struct rules *rules,
                        struct failure *f)
 {
@@ -91,6 +111,9 @@ static bool load_rules(struct prepared *p, const struct prepare_env *env, struct
     }
     if (!rules->is_known &&
         (!check_retired(p, env, f) || (p->is_retired && !read_rules(p, env, route, rules, f)))) {
+        return false;
+    }
+    if (is_served(rules) && !turn_to_prefill(p, rules, f)) {
         return false;
     }
     if (!is_served(rules)) {
@@ -140,18 +163,6 @@ static bool add_moved(struct prepared *p, const struct plan *first, const struct
         }
     }
     return true;
-}
-
-/* What of the request is no parameter and still decides what may be sent. */
-static struct plan_context context_of(const struct prepared *p)
-{
-    const json_t *messages = p->request.content.messages;
-    size_t n = json_array_size(messages);
-    const char *role =
-        n ? json_string_value(json_object_get(json_array_get(messages, n - 1), "role")) : NULL;
-    return (struct plan_context){.is_fallback = p->is_fallback || p->target.provider->is_local,
-                                 .stream = p->request.stream,
-                                 .prefill = role && strcmp(role, "assistant") == 0};
 }
 
 static bool plan_fallback(struct prepared *p, const struct prepare_env *env,

@@ -161,7 +161,7 @@ static bool set_address(struct target *t, const struct config_provider *configur
     t->key_file = configured ? configured->api_key_file : NULL;
     t->ca_file = configured ? configured->ca_file : NULL;
     t->switches = configured ? configured->switches : NULL;
-    t->allow_retired = configured && configured->allow_retired;
+    t->allow_retired = configured && configured->calls.allow_retired;
     return resolve_at(t, base, kind, is_stream, f);
 }
 
@@ -170,6 +170,18 @@ bool resolve_also(struct target *t, bool is_stream, struct failure *f)
     const struct provider_route *r = &t->provider->also;
     const char *path = is_stream && r->stream_path ? r->stream_path : r->chat_path;
     return r->dialect && set_backend(t, r->dialect, f) && set_url(t, path, f);
+}
+
+bool resolve_prefill(struct target *t, struct failure *f)
+{
+    return !t->provider->prefill_path || set_url(t, t->provider->prefill_path, f);
+}
+
+/* "models/gemini-x" and "gemini-x" are one name where the path says "models/". */
+static const char *model_id(const struct provider *p, const char *model)
+{
+    size_t n = p->model_prefix ? strlen(p->model_prefix) : 0;
+    return n > 0 && strncmp(model, p->model_prefix, n) == 0 && model[n] ? model + n : model;
 }
 
 bool resolve(const struct config *conf, const struct snapshot *snap, enum request_kind kind,
@@ -195,8 +207,8 @@ bool resolve(const struct config *conf, const struct snapshot *snap, enum reques
         if (!find_provider(conf, snap, prefix, &t, &configured)) {
             return unknown_model(f, model);
         }
-        (void)snprintf(t.model, sizeof t.model, "%s", slash + 1);
-        (void)snprintf(t.name, sizeof t.name, "%s", name);
+        (void)snprintf(t.model, sizeof t.model, "%s", model_id(t.provider, slash + 1));
+        (void)snprintf(t.name, sizeof t.name, "%s/%s", prefix, t.model);
         if (!set_backend(&t, t.provider->dialect, f) ||
             !set_address(&t, configured, kind, is_stream, f)) {
             return false;

@@ -44,6 +44,9 @@ bool resolve_at(struct target *t, const char *base_url, enum request_kind kind, 
 bool resolve_also(struct target *t, bool is_stream, struct failure *f)
     __attribute__((warn_unused_result));
 
+/* Turns it to where the provider is asked to continue a message, if that is elsewhere. */
+bool resolve_prefill(struct target *t, struct failure *f) __attribute__((warn_unused_result));
+
 /* The name of the first local model: what `local` alone means. */
 const char *resolve_first_local(const struct config *conf);
 

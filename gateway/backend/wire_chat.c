@@ -13,6 +13,7 @@
 /* The first value of each kind of change. */
 struct changes {
     const json_t *developer, *system, *name, *tool_id, *late_system;
+    int64_t tool_id_len; /* of the id that went out */
     const char *unknown_key, *extension_key, *refusal;
     bool has_turn_added;
     size_t n_system; /* system messages that became one */
@@ -165,6 +166,8 @@ static bool is_in_form(const char *id, size_t len)
     return n == len && !id[n];
 }
 
+#define MADE_ID_LEN 32
+
 /* The new id follows from the old one alone: both sides of a pair get the same, in every request of
  * a conversation. */
 const char *wire_chat_tool_id(const char *id, size_t len, size_t len_max,
@@ -178,7 +181,7 @@ const char *wire_chat_tool_id(const char *id, size_t len, size_t len_max,
     for (const char *p = id; *p; p++) {
         x = (x ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
     }
-    size_t n = len > 0 ? len : 32;
+    size_t n = len > 0 ? len : len_max > 0 && len_max < MADE_ID_LEN ? len_max : MADE_ID_LEN;
     n = n < WIRE_CHAT_ID_SIZE ? n : WIRE_CHAT_ID_SIZE - 1;
     for (size_t i = 0; i < n; i++) {
         x += UINT64_C(0x9e3779b97f4a7c15);
@@ -197,18 +200,21 @@ static json_t *wire_id(struct writing *w, const json_t *id)
     if (!asked) {
         return json_incref((json_t *)id); /* the provider says what it thinks of it */
     }
+    const struct provider_quirks *q = &w->c->provider->quirks;
     const char *sent =
-        wire_chat_tool_id(asked, (size_t)w->c->provider->quirks.tool_id_len, 0, room);
+        wire_chat_tool_id(asked, (size_t)q->tool_id_len, (size_t)q->tool_id_len_max, room);
     if (sent == asked) {
         return json_incref((json_t *)id);
     }
+    w->ch.tool_id_len = (int64_t)strlen(sent);
     w->ch.tool_id = w->ch.tool_id ? w->ch.tool_id : id;
     return json_string(sent);
 }
 
 static json_t *wire_calls(struct writing *w, const json_t *calls)
 {
-    if (w->c->provider->quirks.tool_id_len == 0 || !json_is_array(calls)) {
+    const struct provider_quirks *q = &w->c->provider->quirks;
+    if ((q->tool_id_len == 0 && q->tool_id_len_max == 0) || !json_is_array(calls)) {
         return json_incref((json_t *)calls);
     }
     json_t *out = json_array();
@@ -385,7 +391,7 @@ static bool note_keys(const struct writing *w)
     refusal.asked = text_value(ch->refusal);
     refusal.sent = text_value("content"); /* the key that holds it */
     id.asked = (struct value){.type = VALUE_JSON, .j = ch->tool_id};
-    id.sent = (struct value){.type = VALUE_INT, .i = w->c->provider->quirks.tool_id_len}; /* long */
+    id.sent = (struct value){.type = VALUE_INT, .i = ch->tool_id_len}; /* long */
     return (!ch->name || backend_note(w->c, BEHAVIOUR_MESSAGE_NAME, &name, w->f)) &&
            (!ch->extension_key || backend_note(w->c, BEHAVIOUR_UNKNOWN_FIELD, &extension, w->f)) &&
            (!ch->unknown_key || backend_note(w->c, BEHAVIOUR_UNKNOWN_FIELD, &unknown, w->f)) &&

@@ -149,7 +149,6 @@ static const struct key keys[] = {
      "    switches: null            # what no request says and entries depend on:\n"
      "                              # deployment=reasoning (azure), deterministic_inference=on "
      "(sglang)\n"
-     "    allow_retired: false      # true: call also a model that the catalog says is retired\n"
      "    models: [gpt-4o-mini]     # listed by GET /v1/models; others are passed on too",
      false},
     {"aliases", "[]", 0, 0,
@@ -200,7 +199,6 @@ static const cyaml_schema_field_t provider_fields[] = {
     OPTIONAL_STRING(config_provider, ca_file),
     OPTIONAL_STRING(config_provider, region),
     OPTIONAL_STRING(config_provider, switches),
-    CYAML_FIELD_BOOL("allow_retired", CYAML_FLAG_OPTIONAL, struct config_provider, allow_retired),
     LIST(config_provider, models, &model_id_value, CONFIG_PROVIDER_MODELS_MAX),
     CALLS_NUMBER(retries),
     CALLS_NUMBER(retry_wait_max_ms),
@@ -210,6 +208,7 @@ static const cyaml_schema_field_t provider_fields[] = {
     CALLS_NUMBER(breaker_failures),
     CALLS_NUMBER(breaker_ms),
     CALLS_SWITCH(http2),
+    CALLS_SWITCH(allow_retired),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t provider_value = {
@@ -332,7 +331,7 @@ static const cyaml_schema_field_t *fields_at(const char *path)
 static bool fail_unknown_key(const struct config_places *pl, const char *parent, const char *key,
                              struct config_error *err)
 {
-    char known[300] = "", path[YAML_LINES_PATH];
+    char known[400] = "", path[YAML_LINES_PATH];
     for (const cyaml_schema_field_t *f = fields_at(parent); f && f->key; f++) {
         size_t n = strlen(known);
         (void)snprintf(known + n, sizeof known - n, "%s%s", n ? " " : "", f->key);

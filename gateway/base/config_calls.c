@@ -13,7 +13,8 @@ static const struct config_calls defaults = {.retries = 2,
                                              .queue_ms = 10000,
                                              .breaker_failures = 5,
                                              .breaker_ms = 10000,
-                                             .http2 = false};
+                                             .http2 = false,
+                                             .allow_retired = false};
 
 #define NUMBER(m) #m, offsetof(struct config_calls, m)
 static const struct key {
@@ -40,6 +41,7 @@ static const struct key {
      "that while, 1 to 300000; then one request tries, and doubles it when it\n"
      "fails, up to five minutes"},
     {NUMBER(http2), 0, 0, "true: HTTP/2, over TLS and where the provider speaks it"},
+    {NUMBER(allow_retired), 0, 0, "true: a model that the catalog says is retired is called too"},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
 

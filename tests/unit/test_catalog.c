@@ -563,6 +563,9 @@ static void test_shipped(void **state)
     p = snapshot_provider(s, "openai");
     assert_string_equal(p->also.dialect, "responses");
     assert_string_equal(p->also.chat_path, "/responses");
+    assert_int_equal(p->quirks.tool_id_len_max, 40);
+    assert_null(p->model_prefix);
+    assert_null(p->prefill_path);
     assert_true(snapshot_provider(s, "local")->is_local);
     assert_null(snapshot_provider(s, "local")->base_url);
     assert_null(snapshot_provider(s, "scripted")->key_env);

@@ -86,6 +86,7 @@ static void assert_same(const struct config *a, const struct config *b)
     assert_string(a->engine_program, b->engine_program);
     assert_string(a->on_out_of_range, b->on_out_of_range);
     assert_string(a->on_unsupported, b->on_unsupported);
+    assert_string(a->on_many, b->on_many);
     assert_string(a->fallback, b->fallback);
     assert_int_equal(a->threads, b->threads);
     assert_int_equal(a->catalog_pin, b->catalog_pin);
@@ -114,6 +115,7 @@ static void test_defaults(void **state)
     assert_string_equal(c->records_on_failure, "refuse");
     assert_string_equal(c->on_out_of_range, "clamp");
     assert_string_equal(c->on_unsupported, "local");
+    assert_string_equal(c->on_many, "calls");
     assert_string_equal(c->fallback, "local");
     assert_int_equal(c->body_bytes_max, LIMIT_BODY_BYTES);
     assert_int_equal(c->in_flight_max, LIMIT_IN_FLIGHT);

@@ -73,10 +73,54 @@ static void test_refused_as_such(void **state)
     assert_false(refusal_is_of_parameter("", ""));
 }
 
+/* Providers name what they refuse by its path, its last part, or that in their other spelling. */
+static void test_names(void **state)
+{
+    (void)state;
+    static struct exchange x;
+    struct plan *plan = &x.prep.plan;
+    static const struct {
+        enum param p;
+        const char *wire;
+    } sent[] = {{PARAM_MAX_TOKENS, "generationConfig.maxOutputTokens"},
+                {PARAM_TOP_K, "generationConfig.topK"},
+                {PARAM_TOP_P, "options.top_p"},
+                {PARAM_STOP, "stop_sequences"},
+                {PARAM_SEED, "k"}};
+    static const struct {
+        const char *name;
+        enum param p;
+    } cases[] = {
+        {"max_tokens", PARAM_MAX_TOKENS},
+        {"generationConfig.maxOutputTokens", PARAM_MAX_TOKENS},
+        {"generation_config.max_output_tokens", PARAM_MAX_TOKENS},
+        {"maxOutputTokens", PARAM_MAX_TOKENS},
+        {"max_output_tokens", PARAM_MAX_TOKENS},
+        {"topP", PARAM_TOP_P},
+        {"top_k", PARAM_TOP_K},
+        {"stopSequences", PARAM_STOP},
+        {"k", PARAM_SEED},
+        {"messages.0.topK", PARAM_COUNT},
+        {"output_tokens", PARAM_COUNT},
+        {"temperature", PARAM_COUNT},
+        {"", PARAM_COUNT},
+        {"a_name_that_is_longer_than_any_that_a_parameter_of_ours_could_ever_have", PARAM_COUNT}};
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        sampling_set(&plan->send, sent[i].p, (struct value){.type = VALUE_INT, .i = 1});
+        plan->wire[sent[i].p] = sent[i].wire;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (exchange_evidence_param(&x, cases[i].name) != cases[i].p) {
+            fail_msg("'%s' is taken for another parameter", cases[i].name);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_refused_as_such),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,7 @@ static void set_quirks(struct setup *s, const json_t *o)
 {
     struct provider_quirks *q = &s->provider.quirks;
     q->tool_id_len = json_integer_value(json_object_get(o, "tool_id_len"));
+    q->tool_id_len_max = json_integer_value(json_object_get(o, "tool_id_len_max"));
     q->has_one_system = json_is_true(json_object_get(o, "one_system"));
     q->has_turn_after_tool = json_is_true(json_object_get(o, "turn_after_tool"));
     q->has_strict_messages = json_is_true(json_object_get(o, "strict_messages"));

@@ -164,6 +164,43 @@ static void test_eras(void **state)
     snapshot_release(s);
 }
 
+/* Retired is a model whose every claim has ended, on every route; a stand-in does not bring it
+ * back, and one that has ended itself stands for nobody. */
+static void test_retired(void **state)
+{
+    (void)state;
+#define ENDED(models, param, to)                                                                   \
+    "{\"models\":\"" models "\",\"param\":\"" param "\",\"wire\":\"w\",\"support\":\"yes\","       \
+    "\"valid_to\":\"" to "\",\"note\":\"" to "\",\"as_of\":\"2026-01-01\"," REST "}"
+    static const char new_one[] = "{\"models\":\"^new\",\"param\":\"top_k\",\"wire\":\"w\","
+                                  "\"support\":\"yes\",\"as_of\":\"2026-01-01\"," REST "}";
+    static const char old_ones[] =
+        ENDED("^old", "top_k", "2026-03-01") "," ENDED("^old", "endpoint", "2026-05") "," ENDED(
+            "^old", "top_p", "2026-05") "," ENDED("*", "seed", "2026-07");
+    char claims[2048];
+    struct catalog_retired r = {.on = NULL};
+    (void)snprintf(claims, sizeof claims, "%s,%s", old_ones, new_one);
+    struct snapshot *s = snapshot_of(claims);
+    assert_false(snapshot_retired(s, "p", "old", NULL, "2026-04-01", &r));
+    assert_false(snapshot_retired(s, "p", "old", NULL, "2026-05-31", &r));
+    assert_null(r.on);
+    assert_true(snapshot_retired(s, "p", "old", NULL, "2026-06-01", &r));
+    assert_string_equal(r.on, "2026-05");
+    assert_string_equal(r.by->param, "endpoint");
+    assert_false(snapshot_retired(s, "p", "new", NULL, DAY, &r));
+    assert_false(snapshot_retired(s, "p", "unheard-of", NULL, DAY, &r));
+    assert_false(snapshot_retired(s, "q", "old", NULL, DAY, &r));
+    snapshot_release(s);
+
+    s = snapshot_of(ENDED("^new", "top_k", "2026-02") "," ENDED("^old", "top_k", "2026-03-01"));
+    assert_true(snapshot_retired(s, "p", "unheard-of", NULL, DAY, &r));
+    assert_string_equal(r.on, "2026-02");
+    assert_string_equal(r.by->models, "^new");
+    assert_true(snapshot_retired(s, "p", "old", NULL, DAY, &r));
+    assert_string_equal(r.on, "2026-03-01");
+    snapshot_release(s);
+}
+
 static const char two_models[] = "{\"models\":\"^new\",\"param\":\"top_k\",\"wire\":\"k\","
                                  "\"support\":\"yes\",\"max\":3,\"as_of\":\"2026-01-01\"," REST "},"
                                  "{\"models\":\"^other\",\"param\":\"top_k\",\"wire\":\"k\","
@@ -251,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_local_does_not_make_known),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_eras),
+        cmocka_unit_test(test_retired),
         cmocka_unit_test(test_many_models),
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_too_many_conditions),

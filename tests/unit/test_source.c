@@ -190,6 +190,10 @@ static void test_providers(void **state)
            " line 1: provider: ", "true or false");
     refuse(ONE("p", ", \"quirks\": {\"tool_id_len\": 2}"), "quirks",
            " line 1: provider: ", "from 6 to 40");
+    refuse(ONE("p", ", \"quirks\": {\"tool_id_len_max\": 41}"), "quirks",
+           " line 1: provider: ", "tool_id_len_max from 6 to 40");
+    refuse(ONE("p", ", \"prefill_path\": \"\""), "prefill_path", " line 1: provider: ", "string");
+    refuse(ONE("p", ", \"model_prefix\": 1"), "model_prefix", " line 1: provider: ", "string");
     refuse(ONE("p", ", \"quirks\": {\"reasoning_key\": true}"), "quirks",
            " line 1: provider: ", "string");
     refuse(ONE("p", ", \"stand_in\": 1"), "stand_in", " line 1: provider: ", "string");
