@@ -62,7 +62,7 @@ static const struct config_file *file_of(const struct config_places *pl, const c
 bool config_fail_at(const struct config_places *pl, struct config_error *err, const char *path,
                     const char *fmt, ...)
 {
-    char text[320];
+    char text[480];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);

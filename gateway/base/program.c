@@ -36,6 +36,9 @@ int program_end(const char *name, int status)
     if (ok || status) {
         return status; /* a failure has been told already */
     }
+    if (!errno && putchar('\n') == '\n') { /* it failed earlier, nothing was left: asked why */
+        (void)fflush(stdout);
+    }
     (void)fprintf(stderr, "%s: standard output cannot be written: %s\n", name,
                   strerror(errno ? errno : EIO));
     return 1;
