@@ -188,12 +188,8 @@ static bool is_split_whole(const struct plan *p, const struct sampling *asked)
            (!is_split || n == asked->v[PARAM_N].i);
 }
 
-bool plan_check_invariants(const struct plan *p, const struct sampling *asked)
+static bool are_params_sound(const struct plan *p, const struct sampling *asked)
 {
-    if (p->route == PLAN_REJECT) {
-        return p->rejected < PARAM_COUNT && p->reject_text[0] && !p->send.has && !p->because &&
-               p->n_adj == 0 && p->n_extra == 0;
-    }
     for (int i = 0; i < PARAM_COUNT; i++) {
         enum param param = (enum param)i;
         bool is_sent = sampling_has(&p->send, param);
@@ -202,10 +198,20 @@ bool plan_check_invariants(const struct plan *p, const struct sampling *asked)
             return false;
         }
     }
+    return true;
+}
+
+bool plan_check_invariants(const struct plan *p, const struct sampling *asked)
+{
+    if (p->route == PLAN_REJECT) {
+        return p->rejected < PARAM_COUNT && p->reject_text[0] && !p->send.has && !p->because &&
+               p->n_adj == 0 && p->n_extra == 0;
+    }
     for (size_t i = 0; i < p->n_extra; i++) {
         if (!is_extra_named(p, &p->extra[i])) {
             return false;
         }
     }
-    return is_split_whole(p, asked) && (p->route == PLAN_FALLBACK) == (p->because != 0);
+    return are_params_sound(p, asked) && is_split_whole(p, asked) &&
+           (p->route == PLAN_FALLBACK) == (p->because != 0);
 }

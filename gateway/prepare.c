@@ -100,41 +100,40 @@ static bool turn_to_prefill(struct prepared *p, const struct rules *rules, struc
     return !is_continued || resolve_prefill(&p->target, f);
 }
 
+/* A model that the first route does not serve: by the provider's second one, if that does. */
+static bool use_other_route(struct prepared *p, const struct prepare_env *env, struct rules *rules,
+                            struct failure *f)
+{
+    const struct claim *served = rules->behaviour[BEHAVIOUR_ENDPOINT];
+    bool has_other = p->request.kind == REQUEST_CHAT && p->target.provider->also.dialect;
+    if (has_other && (!resolve_also(&p->target, p->request.stream, f) ||
+                      !read_rules(p, env, CATALOG_CHAT_ALSO, rules, f))) {
+        return false;
+    }
+    return (has_other && is_served(rules)) ||
+           failure_set(f, 404, "endpoint_not_supported", "model",
+                       "model '%.128s' is not served by this endpoint: %.200s", p->target.name,
+                       served->note ? served->note : "see the catalog");
+}
+
 static bool load_rules(struct prepared *p, const struct prepare_env *env, struct rules *rules,
                        struct failure *f)
 {
-    bool is_chat = p->request.kind == REQUEST_CHAT;
-    enum catalog_route route = is_chat ? CATALOG_CHAT : CATALOG_TEXT;
+    enum catalog_route route = p->request.kind == REQUEST_CHAT ? CATALOG_CHAT : CATALOG_TEXT;
     p->is_retired = false;
-    if (!read_rules(p, env, route, rules, f)) {
-        return false;
+    bool ok = read_rules(p, env, route, rules, f);
+    if (ok && !rules->is_known) {
+        ok = check_retired(p, env, f) && (!p->is_retired || read_rules(p, env, route, rules, f));
     }
-    if (!rules->is_known &&
-        (!check_retired(p, env, f) || (p->is_retired && !read_rules(p, env, route, rules, f)))) {
-        return false;
+    if (ok) {
+        ok = is_served(rules) ? turn_to_prefill(p, rules, f) : use_other_route(p, env, rules, f);
     }
-    if (is_served(rules) && !turn_to_prefill(p, rules, f)) {
-        return false;
-    }
-    if (!is_served(rules)) {
-        const struct claim *served = rules->behaviour[BEHAVIOUR_ENDPOINT];
-        bool has_other = is_chat && p->target.provider->also.dialect;
-        if (has_other && (!resolve_also(&p->target, p->request.stream, f) ||
-                          !read_rules(p, env, CATALOG_CHAT_ALSO, rules, f))) {
-            return false;
-        }
-        if (!has_other || !is_served(rules)) {
-            return failure_set(f, 404, "endpoint_not_supported", "model",
-                               "model '%.128s' is not served by this endpoint: %.200s",
-                               p->target.name, served->note ? served->note : "see the catalog");
-        }
-    }
-    for (unsigned i = 0; i < PARAM_COUNT; i++) {
+    for (unsigned i = 0; ok && i < PARAM_COUNT; i++) {
         if (!p->is_fallback && (p->ruled_out & PARAM_BIT(i))) {
             rules_forget(rules, (enum param)i);
         }
     }
-    return true;
+    return ok;
 }
 
 static bool rejected(const struct prepared *p, const struct plan *plan, struct failure *f)

@@ -21,7 +21,8 @@ static const char usage[] =
     "\n"
     "Shows for each MODEL what would be sent for the chat request in FILE (standard input for - or "
     "none), what\n"
-    "differs from what was asked and why, and who would answer. Calls nobody.\n"
+    "differs from what was asked and why, and who would answer: each call, where it takes several. "
+    "Calls nobody.\n"
     "\n"
     "  -m, --model MODEL   provider/model, an alias, or local; may be given several times\n"
     "  --config FILE       configuration with providers, aliases and policies\n"
@@ -157,10 +158,22 @@ static void print_adjustments(const json_t *list)
     }
 }
 
+static void print_request(const json_t *request)
+{
+    struct buf b;
+    (void)printf("  %s %s\n  ", text_of(request, "method"), text_of(request, "url"));
+    buf_init(&b, LIMIT_BODY_BYTES * 2);
+    if (jsonio_write(&b, json_object_get(request, "body"))) {
+        (void)puts(b.p);
+    }
+    buf_release(&b);
+}
+
 static void print_plan(const json_t *plan)
 {
     const json_t *error = json_object_get(plan, "error"),
-                 *request = json_object_get(plan, "request");
+                 *requests = json_object_get(plan, "requests"), *request;
+    size_t at;
     if (error) {
         (void)printf("%s: refused: %s\n", text_of(plan, "target"), text_of(error, "message"));
         return;
@@ -173,13 +186,12 @@ static void print_plan(const json_t *plan)
     }
     (void)printf("\n");
     print_adjustments(json_object_get(plan, "adjustments"));
-    (void)printf("  %s %s\n  ", text_of(request, "method"), text_of(request, "url"));
-    struct buf b;
-    buf_init(&b, LIMIT_BODY_BYTES * 2);
-    if (jsonio_write(&b, json_object_get(request, "body"))) {
-        (void)puts(b.p);
+    if (!requests) {
+        print_request(json_object_get(plan, "request"));
     }
-    buf_release(&b);
+    json_array_foreach (requests, at, request) {
+        print_request(request);
+    }
 }
 
 static int print_all(const json_t *out, bool as_json)

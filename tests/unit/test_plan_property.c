@@ -444,14 +444,20 @@ static bool picks_from_a_search(const struct sampling *asked)
     return false;
 }
 
-/* Choices are had by several calls unless somebody does not want it so. */
+/* Several choices are asked for, and nobody says that they should come otherwise. */
+static bool may_be_split(const struct trial *t)
+{
+    const struct sampling *asked = &t->asked;
+    bool has_seed = sampling_has(asked, PARAM_SEED) && asked->v[PARAM_SEED].i != -1;
+    bool is_strict = (t->policy.require & PARAM_BIT(PARAM_N)) ||
+                     (has_seed && (t->policy.require & PARAM_BIT(PARAM_SEED)));
+    return sampling_has(asked, PARAM_N) && asked->v[PARAM_N].i > 1 && !is_strict &&
+           t->policy.on_many == PLAN_MANY_CALLS && !picks_from_a_search(asked);
+}
+
 static void check_choices(const struct trial *t, const struct plan *p)
 {
-    bool has_seed = sampling_has(&t->asked, PARAM_SEED) && t->asked.v[PARAM_SEED].i != -1;
-    bool is_wanted = sampling_has(&t->asked, PARAM_N) && t->asked.v[PARAM_N].i > 1 &&
-                     t->policy.on_many == PLAN_MANY_CALLS && !picks_from_a_search(&t->asked) &&
-                     !(t->policy.require & PARAM_BIT(PARAM_N)) &&
-                     !(t->policy.require & PARAM_BIT(PARAM_SEED) && has_seed);
+    bool is_wanted = may_be_split(t);
     if (is_wanted && (p->rejected == PARAM_N || (p->because & PARAM_BIT(PARAM_N)))) {
         show(t, p, "choices that several calls could have made", PARAM_N);
     }
