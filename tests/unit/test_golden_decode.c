@@ -1,21 +1,13 @@
 /* test_golden_decode.c - tests/golden/decode/<dialect>/<case>: bytes of a 2xx answer -> deltas.
  *
- * in.sse is a stream, in.array a stream as one JSON array, in.lines one of
- * lines, in.json one whole body,
- * in.frames.json the frames of an AWS stream in clear; for the engine in.json is the list of its
- * frames. Each is fed whole, byte by byte and in random pieces; streams also with other line ends
- * and without the space after `data:`. The deltas are always the same.
+ * The files are those of golden_stream.h; for the engine in.json is the list of its frames. Here
+ * each comes at once: that cuts and framings make no difference is for test_splits.
  */
-#include "golden.h"
-
-#include "gateway/backend/backend.h"
-#include "tests/lib/aws_bytes.h"
+#include "golden_stream.h"
 
 struct result {
     json_t *deltas;
 };
-
-static struct provider provider; /* of the case at hand */
 
 static const char *kind_name(enum delta_kind k)
 {
@@ -75,27 +67,6 @@ static bool gather(const struct delta *d, void *ud)
     return true;
 }
 
-/* Bytes of the next piece. */
-typedef size_t cut_fn(uint64_t *state);
-
-static size_t cut_whole(uint64_t *state)
-{
-    (void)state;
-    return SIZE_MAX;
-}
-
-static size_t cut_byte(uint64_t *state)
-{
-    (void)state;
-    return 1;
-}
-
-static size_t cut_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return 1 + (*state >> 33) % 7;
-}
-
 static json_t *finish_result(struct result *r, bool ok, const struct failure *f)
 {
     if (!ok) {
@@ -108,24 +79,13 @@ static json_t *finish_result(struct result *r, bool ok, const struct failure *f)
     return json_pack("{s:o}", "deltas", r->deltas);
 }
 
-static json_t *decode(const struct backend *b, enum wire_form form, bool is_chat, struct slice in,
-                      cut_fn *cut, uint64_t seed)
+static json_t *decode(const struct backend *b, const struct golden_stream *s)
 {
     struct result r = {json_array()};
     struct failure f = {.status = 0};
-    struct decoder *d = backend_decoder(b, &provider, form, is_chat);
+    struct decoder *d = backend_decoder(b, &s->provider, s->form, s->is_chat);
     assert_non_null(d);
-    bool ok = true;
-    for (size_t i = 0; ok && i < in.len;) {
-        size_t n = cut(&seed);
-        n = n < in.len - i ? n : in.len - i;
-        char *piece = malloc(n); /* of its own, so that a sanitizer sees a read beyond it */
-        memcpy(piece, in.p + i, n);
-        ok = b->decode(d, (struct slice){piece, n}, gather, &r, &f);
-        free(piece);
-        i += n;
-    }
-    ok = ok && b->decode_end(d, gather, &r, &f);
+    bool ok = b->decode(d, s->in, gather, &r, &f) && b->decode_end(d, gather, &r, &f);
     b->decoder_free(d);
     return finish_result(&r, ok, &f);
 }
@@ -146,140 +106,23 @@ static json_t *decode_frames(const struct backend *b, const json_t *frames)
     return finish_result(&r, ok, &f);
 }
 
-static void expect_same(const char *folder, const char *how, json_t *want, json_t *got)
-{
-    if (!json_equal(want, got)) {
-        char *a = json_dumps(want, JSON_INDENT(1)), *b = json_dumps(got, JSON_INDENT(1));
-        print_error("%s, %s\nwhole: %s\nthis: %s\n", folder, how, a, b);
-        free(a);
-        free(b);
-        fail();
-    }
-    json_decref(got);
-}
-
-/* The stream with another line end, and without the space after the colon. */
-static char *reframe(struct slice in, const char *line_end, bool keeps_space, size_t *len)
-{
-    char *out = malloc(2 * in.len + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < in.len; i++) {
-        bool is_start = i == 0 || in.p[i - 1] == '\n';
-        if (in.p[i] == '\n') {
-            memcpy(out + n, line_end, strlen(line_end));
-            n += strlen(line_end);
-        } else {
-            out[n++] = in.p[i];
-            if (!keeps_space && is_start && i + 6 <= in.len && memcmp(in.p + i, "data: ", 6) == 0) {
-                memcpy(out + n, "ata:", 4);
-                n += 4;
-                i += 5;
-            }
-        }
-    }
-    *len = n;
-    return out;
-}
-
-static void run_framings(const char *folder, const struct backend *b, bool is_chat, struct slice in,
-                         json_t *want)
-{
-    static const struct {
-        const char *name, *line_end;
-        bool keeps_space;
-    } framings[] = {{"CRLF", "\r\n", true}, {"CR", "\r", true}, {"no space", "\n", false}};
-    for (size_t i = 0; i < 3; i++) {
-        size_t len;
-        char *other = reframe(in, framings[i].line_end, framings[i].keeps_space, &len);
-        expect_same(folder, framings[i].name, want,
-                    decode(b, FORM_SSE, is_chat, (struct slice){other, len}, cut_whole, 0));
-        expect_same(folder, framings[i].name, want,
-                    decode(b, FORM_SSE, is_chat, (struct slice){other, len}, cut_byte, 0));
-        free(other);
-    }
-}
-
-/* ---- in.frames.json: [{headers, payload}] of AWS, in clear; numbers are big-endian */
-
-static size_t put_frame(char *to, const json_t *frame)
-{
-    char *payload = json_dumps(json_object_get(frame, "payload"), JSON_COMPACT);
-    const char *name;
-    json_t *value;
-    size_t headers = 0;
-    json_object_foreach (json_object_get(frame, "headers"), name, value) {
-        struct slice text = {json_string_value(value), json_string_length(value)};
-        headers += aws_put_header(to + 12 + headers, name, text);
-    }
-    size_t n = aws_put_frame(to, headers, slice_str(payload));
-    free(payload);
-    return n;
-}
-
-/* NULL: there is no such file. */
-static char *aws_bytes(const char *folder, size_t *len)
-{
-    json_t *frames = golden_load(folder, "in.frames.json");
-    char *p = frames ? malloc(1 << 20) : NULL;
-    *len = 0;
-    for (size_t i = 0; i < json_array_size(frames); i++) {
-        *len += put_frame(p + *len, json_array_get(frames, i));
-        assert_true(*len < 1 << 19);
-    }
-    json_decref(frames);
-    return p;
-}
-
-/* provider.json, where a case needs one: {quirks:{thinks_in_tags}} */
-static void set_provider(const char *folder)
-{
-    json_t *o = golden_load(folder, "provider.json");
-    const json_t *quirks = json_object_get(o, "quirks");
-    provider = (struct provider){.id = "acme"};
-    provider.quirks.thinks_in_tags = json_is_true(json_object_get(quirks, "thinks_in_tags"));
-    json_decref(o);
-}
-
 static void run_case(const char *folder, const char *dialect, const char *name)
 {
     const struct backend *b = backend_find(dialect);
     assert_non_null(b);
+    json_t *got;
     if (strcmp(dialect, "engine") == 0) {
-        json_t *frames = golden_load(folder, "in.json"), *got = decode_frames(b, frames);
-        golden_check(folder, got);
-        json_decref(got);
+        json_t *frames = golden_load(folder, "in.json");
+        got = decode_frames(b, frames);
         json_decref(frames);
-        return;
+    } else {
+        struct golden_stream s;
+        golden_stream_load(&s, folder, name);
+        got = decode(b, &s);
+        golden_stream_release(&s);
     }
-    set_provider(folder);
-    static const struct {
-        const char *file;
-        enum wire_form form;
-    } files[] = {{"in.sse", FORM_SSE},
-                 {"in.array", FORM_ARRAY},
-                 {"in.lines", FORM_LINES},
-                 {"in.json", FORM_WHOLE}};
-    bool is_chat = strncmp(name, "text-", 5) != 0;
-    size_t len = 0, which = 0;
-    char *bytes = golden_bytes(folder, files[0].file, &len);
-    while (!bytes && ++which < sizeof files / sizeof *files) {
-        bytes = golden_bytes(folder, files[which].file, &len);
-    }
-    enum wire_form form = bytes ? files[which].form : FORM_AWS;
-    bytes = bytes ? bytes : aws_bytes(folder, &len);
-    assert_non_null(bytes);
-    struct slice in = {bytes, len};
-    json_t *got = decode(b, form, is_chat, in, cut_whole, 0);
     golden_check(folder, got);
-    expect_same(folder, "byte by byte", got, decode(b, form, is_chat, in, cut_byte, 0));
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        expect_same(folder, "random pieces", got, decode(b, form, is_chat, in, cut_random, seed));
-    }
-    if (form == FORM_SSE) {
-        run_framings(folder, b, is_chat, in, got);
-    }
     json_decref(got);
-    free(bytes);
 }
 
 static void test_all(void **state)
