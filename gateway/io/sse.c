@@ -17,7 +17,6 @@ struct feed {
 void sse_init(struct sse *s, size_t event_bytes_max)
 {
     *s = (struct sse){.is_started = false};
-    /* A line is a field name, a colon and a value: no longer than a whole event and its names. */
     buf_init(&s->line, event_bytes_max);
     buf_init(&s->data, event_bytes_max);
     buf_init(&s->event, 256);
@@ -33,14 +32,21 @@ void sse_release(struct sse *s)
     buf_release(&s->event);
 }
 
+/* Whether `piece` still fits into `b`. */
+static bool fits(const struct buf *b, struct slice piece, struct failure *f)
+{
+    return piece.len <= b->limit - b->len ||
+           failure_set(f, 502, "upstream_too_large", NULL,
+                       "an event of the upstream's stream is longer than %zu bytes", b->limit);
+}
+
 static bool append(struct buf *b, struct slice piece, struct failure *f)
 {
+    if (!fits(b, piece, f)) {
+        return false;
+    }
     if (buf_append(b, piece.p, piece.len)) {
         return true;
-    }
-    if (b->limit - b->len < piece.len) {
-        return failure_set(f, 502, "upstream_too_large", NULL,
-                           "an event of the upstream's stream is longer than %zu bytes", b->limit);
     }
     return failure_set(f, 500, "out_of_memory", NULL,
                        "out of memory while reading the upstream's stream");
@@ -101,8 +107,8 @@ static bool read_line(struct feed *x, struct slice line)
 static bool end_line(struct feed *x, struct slice tail)
 {
     struct sse *s = x->s;
-    if (s->line.len == 0) {
-        return read_line(x, tail);
+    if (s->line.len == 0) { /* as long as one that was cut may be: cuts decide nothing */
+        return fits(&s->line, tail, x->f) && read_line(x, tail);
     }
     if (!append(&s->line, tail, x->f)) {
         return false;

@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     ok = ok && backend_engine.decode_end(d, fuzz_take, &seen, &f);
     fuzz_end(&seen, ok, &f);
+    fuzz_release(&seen);
     backend_engine.decoder_free(d);
     return 0;
 }

@@ -1,7 +1,4 @@
-/* fuzz_decode_palm.c - any bytes as a PaLM answer. The first byte says whether it is a
- * stream and how long the pieces are; the rest is fed in pieces and at once, and both ways must
- * give the same number of deltas and the same verdict.
- */
+/* fuzz_decode_palm.c - any bytes as a PaLM answer: see fuzz_decode.h. */
 #include "fuzz_decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -148,6 +148,33 @@ static void test_limit(void **state)
     buf_release(&got);
 }
 
+/* A line at the limit and one byte beyond, cut in two anywhere: the verdict is the same. */
+static void test_limit_wherever_it_is_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool ok;
+    } cases[] = {{"data: 34567890123456\n\n", true}, {"data: 345678901234567\n\n", false},
+                 {": 345678901234567890\r\r", true}, {": 3456789012345678901\r\r", false},
+                 {"id: 5678901234567890\n\n", true}, {"id: 56789012345678901\n\n", false}};
+    struct buf got;
+    buf_init(&got, 10000);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct slice t = slice_str(cases[i].text);
+        for (size_t at = 0; at <= t.len; at++) {
+            struct sse s;
+            struct failure f = {0};
+            sse_init(&s, 20);
+            bool ok = sse_feed(&s, (struct slice){t.p, at}, collect, &got, &f) &&
+                      sse_feed(&s, (struct slice){t.p + at, t.len - at}, collect, &got, &f);
+            assert_true(ok == cases[i].ok && ok == (f.status == 0));
+            sse_release(&s);
+        }
+    }
+    buf_release(&got);
+}
+
 static bool refuse(struct slice event, struct slice data, void *ud)
 {
     (void)event;
@@ -184,8 +211,11 @@ static void test_write(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_framings), cmocka_unit_test(test_missing_end),
-        cmocka_unit_test(test_limit),    cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_framings),
+        cmocka_unit_test(test_missing_end),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_limit_wherever_it_is_cut),
         cmocka_unit_test(test_write),
     };
     return cmocka_run_group_tests_name("sse", tests, NULL, NULL);
