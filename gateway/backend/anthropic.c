@@ -189,7 +189,7 @@ static bool anthropic_encode(const struct call *c, struct buf *body, struct head
 
 struct decoder {
     struct pieces pieces;
-    bool has_content, is_finished, is_ended;
+    bool has_content, has_usage, is_finished, is_ended;
     int64_t input, cache_creation, cache_read, output;
     unsigned n_tools;
     struct {
@@ -257,24 +257,29 @@ static bool emit_meta(struct decoder *d, const json_t *message)
     return d->fn(&x, d->ud);
 }
 
-static void take_count(int64_t *at, const json_t *usage, const char *key)
+static void take_count(struct decoder *d, int64_t *at, const json_t *usage, const char *key)
 {
     const json_t *v = json_object_get(usage, key);
     if (json_is_number(v)) {
         *at = backend_count(v); /* cumulative: the last one counts */
+        d->has_usage = true;
     }
 }
 
 static void take_usage(struct decoder *d, const json_t *usage)
 {
-    take_count(&d->input, usage, "input_tokens");
-    take_count(&d->cache_creation, usage, "cache_creation_input_tokens");
-    take_count(&d->cache_read, usage, "cache_read_input_tokens");
-    take_count(&d->output, usage, "output_tokens");
+    take_count(d, &d->input, usage, "input_tokens");
+    take_count(d, &d->cache_creation, usage, "cache_creation_input_tokens");
+    take_count(d, &d->cache_read, usage, "cache_read_input_tokens");
+    take_count(d, &d->output, usage, "output_tokens");
 }
 
+/* Nothing where no number was seen: servers that speak this dialect may leave them out. */
 static bool emit_usage(struct decoder *d)
 {
+    if (!d->has_usage) {
+        return true;
+    }
     struct delta x = {.kind = DELTA_USAGE};
     x.usage = (struct usage){.is_known = true,
                              .prompt_tokens = d->input + d->cache_creation + d->cache_read,
@@ -451,8 +456,7 @@ static bool take_whole(struct decoder *d, const json_t *o)
     const json_t *reason = json_object_get(o, "stop_reason");
     json_t *other = json_is_string(reason) ? NULL : json_string("");
     take_usage(d, json_object_get(o, "usage"));
-    bool ok = emit_finish(d, other ? other : reason) &&
-              (!json_object_get(o, "usage") || emit_usage(d)) && emit_end(d);
+    bool ok = emit_finish(d, other ? other : reason) && emit_usage(d) && emit_end(d);
     json_decref(other);
     return ok;
 }

@@ -413,6 +413,7 @@ enum finish backend_finish(const char *word, bool *is_error)
         {"IMAGE_OTHER", FINISH_CONTENT_FILTER},
         {"NO_IMAGE", FINISH_CONTENT_FILTER},
         {"CONTINUATION", FINISH_LENGTH}, /* there would be more, for another call */
+        {"pause_turn", FINISH_LENGTH},   /* the same */
         {"MALFORMED_FUNCTION_CALL", BROKEN},
         {"UNEXPECTED_TOOL_CALL", BROKEN},
         {"TOO_MANY_TOOL_CALLS", BROKEN},

@@ -24,6 +24,21 @@ const char *failure_type(int status)
     }
 }
 
+/* What did not fit was cut at its last byte: the rest of a character there goes too, or the text
+ * could not be said in JSON. */
+static void end_at_character(char *text)
+{
+    size_t n = strlen(text), from = n;
+    while (from > 0 && n - from < 3 && ((unsigned char)text[from - 1] & 0xc0) == 0x80) {
+        from--;
+    }
+    unsigned char lead = from > 0 ? (unsigned char)text[from - 1] : 0;
+    size_t whole = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (whole > n - from + 1) {
+        text[from - 1] = '\0';
+    }
+}
+
 bool failure_set(struct failure *f, int status, const char *code, const char *param,
                  const char *fmt, ...)
 {
@@ -39,6 +54,9 @@ bool failure_set(struct failure *f, int status, const char *code, const char *pa
     va_start(ap, fmt);
     (void)vsnprintf(f->message, sizeof f->message, fmt, ap);
     va_end(ap);
+    end_at_character(f->message);
+    end_at_character(f->param);
+    end_at_character(f->code);
     return false;
 }
 

@@ -20,7 +20,8 @@ struct failure {
     int retry_after_s; /* 0: none */
 };
 
-/* First wins; f may be NULL. type follows from status. Always returns false. */
+/* First wins; f may be NULL. type follows from status. What is too long is cut, at a character.
+ * Always returns false. */
 bool failure_set(struct failure *f, int status, const char *code, const char *param,
                  const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 bool failure_from_catalog(struct failure *f, const struct catalog_error *e);

@@ -114,9 +114,9 @@ class Connection:
     def chunk(self, data):
         self.send(b"%x\r\n%s\r\n" % (len(data), data) if data else b"0\r\n\r\n")
 
-    def stream(self, *events, close=True):
-        """an event stream of these bytes, ended by the connection"""
-        self.head(200, "text/event-stream")
+    def stream(self, *events, close=True, content_type="text/event-stream"):
+        """a stream of these bytes, ended by the connection"""
+        self.head(200, content_type)
         for e in events:
             self.send(e)
         if close:
