@@ -65,6 +65,15 @@ def eq(got, want, what=""):
         raise AssertionError(f"{what}: got {got!r}, wanted {want!r}")
 
 
+def comma_locale():
+    """environment of a program whose locale writes a decimal comma; the locale is made where the machine has none"""
+    if not shutil.which("localedef"):
+        raise Skipped("there is no localedef")
+    if subprocess.run(["localedef", "-f", "UTF-8", "-i", "de_DE", f"{STATE}/de_DE.UTF-8"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        raise Skipped("the locale de_DE cannot be made here")
+    return {"LOCPATH": STATE, "LC_ALL": "de_DE.UTF-8", "ASAN_OPTIONS": "detect_leaks=0"}  # glibc keeps a copy of LOCPATH
+
+
 def wait_for(condition, seconds, what):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -72,7 +72,7 @@ subprocess.run([f"{e2e.BUILD}/isothermctl", "catalog", "build", "catalog/provide
                 "-o", os.path.join(temp, "catalog.db")], check=True, stdout=subprocess.DEVNULL)
 
 
-def start(server, extra="", folder=None, **calls):
+def start(server, extra="", folder=None, env=None, **calls):
     """calls: keys of both providers. Without any no breaker opens: these tests fail a provider in a row."""
     folder = folder or tempfile.mkdtemp(dir=temp)
     if not os.path.exists(os.path.join(folder, "catalog.db")):
@@ -81,7 +81,7 @@ def start(server, extra="", folder=None, **calls):
     for name, catalog in (("rows", "rows"), ("messages", "anthropic-like")):
         providers += f"  - name: {name}\n    catalog: {catalog}\n    base_url: http://127.0.0.1:{server.port}/v1\n    api_key: SCRIPTED_KEY\n"
         providers += "".join(f"    {k}: {json.dumps(v)}\n" for k, v in dict({"breaker_failures": 0}, **calls).items())
-    return Daemon(None, extra=extra + providers, folder=folder)
+    return Daemon(None, extra=extra + providers, folder=folder, env=env)
 
 
 def answer(text="ok"):
