@@ -302,6 +302,47 @@ static void test_queue_and_cancel(void **state)
     assert_false(is_done[2] || is_done[39]);
 }
 
+/* A cancel and a request that come together: no token of the one that was left is computed in the
+ * steps of the other. */
+static void test_a_cancel_is_obeyed_before_the_next_step(void **state)
+{
+    (void)state;
+    take_ready();
+    for (int id = 1; id < 40; id += 2) {
+        generate(id, ONCE, "{\"seed\":3,\"max_tokens\":400,\"ignore_eos\":true}");
+        for (int n = 0; n < 3; n++) {
+            json_t *o = receive();
+            assert_int_equal(int_of(o, "id"), id);
+            json_decref(o);
+        }
+        char both[600];
+        size_t len = 0;
+        json_t *frames[] = {json_pack("{s:s,s:i}", "op", "cancel", "id", id),
+                            json_pack("{s:s,s:i,s:s,s:s,s:{s:i,s:i}}", "op", "generate", "id",
+                                      id + 1, "model", "tales", "prompt", "Once", "params", "seed",
+                                      3, "max_tokens", 5)};
+        for (int i = 0; i < 2; i++) {
+            size_t n;
+            char *frame = link_frame(frames[i], &n);
+            assert_true(frame && len + n <= sizeof both);
+            memcpy(both + len, frame, n);
+            len += n;
+            free(frame);
+            json_decref(frames[i]);
+        }
+        assert_int_equal(write(peer.fd, both, len), (ssize_t)len); /* seen at once */
+        bool is_begun = false, is_done = false;
+        while (!is_done) {
+            json_t *o = receive();
+            is_begun = is_begun || int_of(o, "id") == id + 1;
+            assert_int_equal(int_of(o, "id"), is_begun ? id + 1 : id);
+            is_done = strcmp(string_of(o, "op"), "done") == 0;
+            assert_true(!is_done || is_begun);
+            json_decref(o);
+        }
+    }
+}
+
 /* A daemon that reads nothing: the buffer stays bounded, and cancels are still heard. */
 static void test_daemon_that_does_not_read(void **state)
 {
@@ -352,6 +393,7 @@ int main(void)
         TEST(test_tokens),
         TEST(test_errors),
         TEST(test_queue_and_cancel),
+        TEST(test_a_cancel_is_obeyed_before_the_next_step),
         TEST(test_daemon_that_does_not_read),
         TEST(test_nonsense_ends_it),
     };
