@@ -262,6 +262,63 @@ static void test_recorded_answers(void **state)
     assert_true(count.n_streams >= 300);
 }
 
+/* ---- a stream that ends early */
+
+/* What was said, and why each choice ended: the lines of the trace that a client would miss. */
+static void keep_content(const struct trace *t, struct buf *out)
+{
+    static const char *const kinds[] = {"text ", "reasoning ", "refusal ", "tool ", "finish "};
+    buf_init(out, TRACE_BYTES_MAX);
+    for (const char *p = t->text.p; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            if (strncmp(p, kinds[i], strlen(kinds[i])) == 0) {
+                (void)buf_append(out, p, n);
+                (void)buf_append(out, "\n", 1);
+            }
+        }
+        p += n + (p[n] == '\n');
+    }
+}
+
+/* Cut off anywhere, a stream either fails or lacks nothing of what it said. */
+static void run_cut_off(const char *folder, const char *dialect, const char *name)
+{
+    struct golden_stream s;
+    struct trace whole, part;
+    /* Who says STOP in every chunk looks whole after each of them: only the connection can tell. */
+    if (strcmp(dialect, "engine") == 0 || strcmp(name, "stream-stop-in-every-chunk") == 0) {
+        return;
+    }
+    const struct backend *b = backend_find(dialect);
+    golden_stream_load(&s, folder, name);
+    size_t len = s.in.len, step = len / CUTS_MAX + 1;
+    decode(b, &s, (struct cutter){.first = len}, &whole);
+    struct buf all, some;
+    keep_content(&whole, &all);
+    for (s.in.len = 0; whole.is_ended && s.in.len < len; s.in.len += step) {
+        decode(b, &s, (struct cutter){.most = len}, &part);
+        keep_content(&part, &some);
+        bool is_same =
+            some.len == all.len && (some.len == 0 || memcmp(some.p, all.p, all.len) == 0);
+        if (part.wrong || (part.is_ended && !is_same)) {
+            fail_msg("%s, the first %zu bytes: %s\n%s", folder, s.in.len,
+                     part.wrong ? part.wrong : "looks whole", part.text.p);
+        }
+        buf_release(&some);
+        trace_release(&part);
+    }
+    buf_release(&all);
+    trace_release(&whole);
+    golden_stream_release(&s);
+}
+
+static void test_a_part_never_looks_whole(void **state)
+{
+    (void)state;
+    assert_true(golden_each("decode", run_cut_off) >= 300);
+}
+
 /* Streams of providers, without word of their dialect: each decoder reads each of them. */
 static void run_by_all(const char *name, const struct golden_stream *s)
 {
@@ -382,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_difference_is_seen),
         cmocka_unit_test(test_recorded_answers),
+        cmocka_unit_test(test_a_part_never_looks_whole),
         cmocka_unit_test(test_streams_of_providers),
         cmocka_unit_test(test_samples_beside_the_tree),
     };
