@@ -109,10 +109,11 @@ static json_t *text_or_null(const struct buf *b, bool null_when_empty)
 
 static json_t *message_json(const struct answer_choice *c)
 {
-    bool only_tools = c->tools && c->text.len == 0;
+    /* As OpenAI: null where something else stands for the text, or it was withheld. */
+    bool is_null = c->tools || c->refusal.len > 0 || c->finish == FINISH_CONTENT_FILTER;
     json_t *m =
-        json_pack("{s:s,s:o,s:o}", "role", "assistant", "content",
-                  text_or_null(&c->text, only_tools), "refusal", text_or_null(&c->refusal, true));
+        json_pack("{s:s,s:o,s:o}", "role", "assistant", "content", text_or_null(&c->text, is_null),
+                  "refusal", text_or_null(&c->refusal, true));
     if (m && c->reasoning.len) {
         (void)json_object_set_new(m, "reasoning_content", text_or_null(&c->reasoning, true));
     }

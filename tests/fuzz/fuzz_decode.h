@@ -1,7 +1,7 @@
 /* fuzz_decode.h - what the decoders' harnesses share: any bytes as an answer, decoded at once and
  * in pieces. Both ways must give the same deltas to the byte, the same verdict, and the same to the
- * client, behind stop strings. Each delta keeps the rules of delta_trace.h, before and behind; what
- * was gathered is what was handed on.
+ * client, behind stop strings, once gathered and once forwarded. Each delta keeps the rules of
+ * delta_trace.h, before and behind; what was gathered is what was handed on.
  *
  * The first byte says how. Bit 0: a stream, or a whole body; bits 1 to 4: pieces of 2 to 16 bytes,
  * 0 random ones; bit 6: the text may hold its reasoning in tags; bit 7: a raw completion.
@@ -72,7 +72,7 @@ static inline bool fuzz_take(const struct delta *d, void *ud)
     return answer_take(d, &s->answer);
 }
 
-static inline bool fuzz_begin(struct fuzz_seen *s)
+static inline bool fuzz_begin(struct fuzz_seen *s, bool keeps_text)
 {
     json_t *stops = json_pack("[s,s,s]", "ab", "\n\n", "\xc3\xa9!");
     trace_init(&s->backend);
@@ -82,7 +82,7 @@ static inline bool fuzz_begin(struct fuzz_seen *s)
         buf_init(&s->text[i], TRACE_BYTES_MAX);
         buf_init(&s->reasoning[i], TRACE_BYTES_MAX);
     }
-    bool ok = answer_init(&s->answer, FUZZ_CHOICES, stops, true, fuzz_client, s, NULL);
+    bool ok = answer_init(&s->answer, FUZZ_CHOICES, stops, keeps_text, fuzz_client, s, NULL);
     json_decref(stops);
     return ok;
 }
@@ -108,8 +108,10 @@ static inline void fuzz_end(struct fuzz_seen *s, bool ok, const struct failure *
                      f->retry_after_s, f->message);
     fuzz_check(trace_is_utf8(slice_str(f->message)) && trace_is_utf8(slice_str(own.message)));
     for (int i = 0; i < FUZZ_CHOICES; i++) {
-        fuzz_gathered(&s->text[i], &s->answer.choice[i].text);
-        fuzz_gathered(&s->reasoning[i], &s->answer.choice[i].reasoning);
+        if (s->answer.keeps_text) {
+            fuzz_gathered(&s->text[i], &s->answer.choice[i].text);
+            fuzz_gathered(&s->reasoning[i], &s->answer.choice[i].reasoning);
+        }
         buf_release(&s->text[i]);
         buf_release(&s->reasoning[i]);
     }
@@ -119,7 +121,7 @@ static inline void fuzz_end(struct fuzz_seen *s, bool ok, const struct failure *
 /* How an input is to be read. */
 struct fuzz_way {
     enum wire_form form;
-    bool is_chat, thinks_in_tags;
+    bool is_chat, thinks_in_tags, keeps_text;
     size_t piece; /* bytes; 0: 1 to 7 of them, at random */
     uint64_t random;
 };
@@ -141,7 +143,7 @@ static inline void fuzz_feed(const struct backend *b, struct fuzz_way w, const c
     struct failure f = {.status = 0};
     struct provider provider = {.id = "acme", .quirks.thinks_in_tags = w.thinks_in_tags};
     struct decoder *d = backend_decoder(b, &provider, w.form, w.is_chat);
-    fuzz_check(d && fuzz_begin(seen));
+    fuzz_check(d && fuzz_begin(seen, w.keeps_text));
     bool ok = true;
     for (size_t at = 0; ok && at < n;) {
         size_t k = fuzz_piece(&w, n - at);
@@ -188,11 +190,13 @@ static inline void fuzz_decode_in(const struct backend *b, enum wire_form stream
     struct fuzz_way way = {.form = how & 1 ? stream : FORM_WHOLE,
                            .is_chat = !(how & 0x80),
                            .thinks_in_tags = how & 0x40,
+                           .keeps_text = true,
                            .piece = SIZE_MAX};
     struct fuzz_seen whole, cut;
     fuzz_feed(b, way, p, size - 1, &whole);
     way.piece = piece ? piece + 1 : 0;
     way.random = size;
+    way.keeps_text = false; /* as for a stream */
     fuzz_feed(b, way, p, size - 1, &cut);
     fuzz_same(&whole.backend, &cut.backend);
     fuzz_same(&whole.client, &cut.client);

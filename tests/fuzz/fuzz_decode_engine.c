@@ -6,7 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_seen seen;
     struct failure f = {.status = 0};
     struct decoder *d = backend_engine.decoder_new(FORM_SSE, true);
-    if (!d || !fuzz_begin(&seen)) {
+    if (!d || !fuzz_begin(&seen, true)) {
         abort();
     }
     bool ok = true;

@@ -81,6 +81,39 @@ static void test_a_whole_chat_answer(void **state)
     answer_release(&a);
 }
 
+/* Without text the content is null where that has another reason than that nothing was said. */
+static void test_content_that_is_not_there(void **state)
+{
+    (void)state;
+    static const struct {
+        enum finish finish;
+        const char *text, *refusal, *want;
+    } cases[] = {{FINISH_STOP, "", "", "\"content\":\"\",\"refusal\":null}"},
+                 {FINISH_CONTENT_FILTER, "", "", "\"content\":null,\"refusal\":null}"},
+                 {FINISH_CONTENT_FILTER, "x", "", "\"content\":\"x\",\"refusal\":null}"},
+                 {FINISH_STOP, "", "no", "\"content\":null,\"refusal\":\"no\"}"},
+                 {FINISH_STOP, "x", "no", "\"content\":\"x\",\"refusal\":\"no\"}"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct answer a;
+        struct buf out;
+        struct failure f = {.status = 0};
+        struct reply r = make_reply(true, false);
+        json_t *isotherm = json_object();
+        assert_true(answer_init(&a, 1, NULL, true, NULL, NULL, &f));
+        take(&a, text_delta(0, cases[i].text, NULL));
+        take(&a, (struct delta){.kind = DELTA_REFUSAL, .text = slice_str(cases[i].refusal)});
+        take(&a, (struct delta){.kind = DELTA_FINISH, .finish = cases[i].finish});
+        take(&a, (struct delta){.kind = DELTA_END});
+        assert_true(answer_finish(&a, &f));
+        buf_init(&out, 1u << 16);
+        assert_true(reply_whole(&r, &a, isotherm, &out));
+        assert_non_null(strstr(out.p, cases[i].want));
+        buf_release(&out);
+        json_decref(isotherm);
+        answer_release(&a);
+    }
+}
+
 static void test_a_stream_of_two_choices(void **state)
 {
     (void)state;
@@ -198,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_chat_answer),
+        cmocka_unit_test(test_content_that_is_not_there),
         cmocka_unit_test(test_a_stream_of_two_choices),
         cmocka_unit_test(test_completions_have_the_legacy_logprobs_with_offsets),
         cmocka_unit_test(test_failures),
