@@ -16,9 +16,9 @@ import time
 LIMIT_S = 1800 if os.environ.get("SOAK") == "1" else 300
 STATE = ""
 # Those that take longest, longest first: they begin before the others, so that none is left running alone at the end.
-LONG = ("test_tokenizer", "test_probe", "test_versions_moving", "test_pieces", "test_plan_property", "test_golden_decode", "test_keeper",
+LONG = ("test_tokenizer", "test_splits", "test_probe", "test_versions_moving", "test_pieces", "test_plan_property", "test_keeper",
         "72-catalog-live-broken", "11-catalog-versions", "60-reported-engine", "71-catalog-user", "70-user", "14-catalog-probe", "13-catalog-live",
-        "51-reported-operations")
+        "52-reported-dialects", "51-reported-operations")
 
 
 def run(path):
