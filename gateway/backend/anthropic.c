@@ -1,27 +1,12 @@
 /* anthropic.c - the Messages dialect: encode (the conversation itself is turns.c), decode, streams,
  * errors. */
 #include "backend.h"
-#include "refusal.h"
-#include "pieces.h"
+#include "emit.h"
 #include "turns.h"
 
-#include "gateway/base/jsonio.h"
-#include "gateway/base/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
 
 /* {"type":"function","function":{name,description,parameters}} -> {name,description,input_schema}.
  * NULL: not a function. */
@@ -31,7 +16,7 @@ static json_t *wire_tool(const json_t *tool)
                  *description = json_object_get(function, "description");
     const json_t *name = json_object_get(function, "name"),
                  *schema = json_object_get(function, "parameters");
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
+    if (!backend_is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
         return NULL;
     }
     json_t *out = json_object();
@@ -66,10 +51,10 @@ static json_t *wire_tools(const json_t *tools, struct failure *f)
 
 static json_t *wire_tool_choice(const json_t *v, struct failure *f)
 {
-    if (is_word(v, "auto") || is_word(v, "none")) {
+    if (backend_is_word(v, "auto") || backend_is_word(v, "none")) {
         return json_pack("{s:O}", "type", v);
     }
-    if (is_word(v, "required")) {
+    if (backend_is_word(v, "required")) {
         return json_pack("{s:s}", "type", "any");
     }
     const char *name = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
@@ -81,14 +66,6 @@ static json_t *wire_tool_choice(const json_t *v, struct failure *f)
     return json_pack("{s:s,s:s}", "type", "tool", "name", name);
 }
 
-/* Replaces *value (taken) by `by`. */
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
-}
-
 static bool anthropic_shape(const struct call *c, enum param p, json_t **value, const char **path,
                             struct failure *f)
 {
@@ -96,10 +73,10 @@ static bool anthropic_shape(const struct call *c, enum param p, json_t **value, 
     const json_t *inner;
     switch (p) {
     case PARAM_TOOLS:
-        return swap(value, wire_tools(*value, f), f);
+        return backend_swap(value, wire_tools(*value, f), f);
     case PARAM_TOOL_CHOICE:
         *path = "tool_choice"; /* whatever part of it the claim names */
-        return swap(value, wire_tool_choice(*value, f), f);
+        return backend_swap(value, wire_tool_choice(*value, f), f);
     case PARAM_PARALLEL_TOOL_CALLS: {
         bool is_parallel = json_is_true(*value);
         *path = "tool_choice.disable_parallel_tool_use";
@@ -110,7 +87,8 @@ static bool anthropic_shape(const struct call *c, enum param p, json_t **value, 
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         inner = json_object_get(*value, "json_schema");
         inner = json_object_get(inner ? inner : *value, "schema");
-        return swap(value, json_pack("{s:s,s:O?}", "type", "json_schema", "schema", inner), f);
+        return backend_swap(value, json_pack("{s:s,s:O?}", "type", "json_schema", "schema", inner),
+                            f);
     default:
         return true;
     }
@@ -165,22 +143,7 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool anthropic_encode(const struct call *c, struct buf *body, struct headers *h,
                              struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !json_object_get(c->provider->headers, "anthropic-version")) {
-        /* the newest version has no sampling parameters at all */
-        ok = headers_add(h, "anthropic-version", "2023-06-01", false);
-    }
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f);
 }
 
 /* ---- decode */
@@ -188,8 +151,8 @@ static bool anthropic_encode(const struct call *c, struct buf *body, struct head
 #define BLOCKS_MAX 256 /* blocks of one answer: text, thinking and calls alternate */
 
 struct decoder {
-    struct pieces pieces;
-    bool has_content, has_usage, is_finished, is_ended;
+    struct emitter out;
+    bool has_usage, is_finished;
     int64_t input, cache_creation, cache_read, output;
     unsigned n_tools;
     struct {
@@ -197,20 +160,12 @@ struct decoder {
         unsigned tool;
         json_t *input; /* what the block began with */
     } block[BLOCKS_MAX];
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *anthropic_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void anthropic_decoder_free(struct decoder *d)
@@ -219,42 +174,13 @@ static void anthropic_decoder_free(struct decoder *d)
         for (size_t i = 0; i < BLOCKS_MAX; i++) {
             json_decref(d->block[i].input);
         }
-        pieces_release(&d->pieces);
-        free(d);
     }
+    emit_free(d);
 }
 
-static bool emit_text(struct decoder *d, enum delta_kind kind, const json_t *text)
+static bool tell_meta(struct decoder *d, const json_t *message)
 {
-    struct delta x = {.kind = kind, .text = {json_string_value(text), json_string_length(text)}};
-    if (x.text.len == 0) {
-        return true;
-    }
-    d->has_content = true;
-    return d->fn(&x, d->ud);
-}
-
-static bool emit_tool(struct decoder *d, unsigned tool, const char *id, const char *name,
-                      const char *arguments)
-{
-    json_t *json = backend_tool_delta(tool, id, name, arguments);
-    if (!json) {
-        return failure_set(d->f, 500, "out_of_memory", NULL,
-                           "out of memory while reading the backend's answer");
-    }
-    d->has_content = true;
-    struct delta x = {.kind = DELTA_TOOL, .json = json};
-    bool ok = d->fn(&x, d->ud);
-    json_decref(json);
-    return ok;
-}
-
-static bool emit_meta(struct decoder *d, const json_t *message)
-{
-    struct delta x = {.kind = DELTA_META};
-    x.meta.id = json_string_value(json_object_get(message, "id"));
-    x.meta.model = json_string_value(json_object_get(message, "model"));
-    return d->fn(&x, d->ud);
+    return emit_meta(&d->out, json_object_get(message, "id"), json_object_get(message, "model"));
 }
 
 static void take_count(struct decoder *d, int64_t *at, const json_t *usage, const char *key)
@@ -275,47 +201,22 @@ static void take_usage(struct decoder *d, const json_t *usage)
 }
 
 /* Nothing where no number was seen: servers that speak this dialect may leave them out. */
-static bool emit_usage(struct decoder *d)
+static bool tell_usage(struct decoder *d)
 {
-    if (!d->has_usage) {
-        return true;
-    }
-    struct delta x = {.kind = DELTA_USAGE};
-    x.usage = (struct usage){.is_known = true,
-                             .prompt_tokens = d->input + d->cache_creation + d->cache_read,
-                             .completion_tokens = d->output,
-                             .cached_tokens = d->cache_read};
-    return d->fn(&x, d->ud);
+    struct usage u = {.is_known = true,
+                      .prompt_tokens = d->input + d->cache_creation + d->cache_read,
+                      .completion_tokens = d->output,
+                      .cached_tokens = d->cache_read};
+    return !d->has_usage || emit_usage(&d->out, &u);
 }
 
-static bool emit_finish(struct decoder *d, const json_t *reason)
+static bool take_finish(struct decoder *d, const char *word)
 {
-    const char *word = json_string_value(reason);
-    bool is_error;
     if (!word || d->is_finished) {
         return true;
     }
     d->is_finished = true;
-    struct delta x = {
-        .kind = DELTA_FINISH, .text = slice_str(word), .finish = backend_finish(word, &is_error)};
-    if (is_error) {
-        struct refusal r = {.message = "the model could not go on", .status = 502};
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-    }
-    return d->fn(&x, d->ud);
-}
-
-static bool emit_end(struct decoder *d)
-{
-    struct delta x = {.kind = DELTA_END};
-    d->is_ended = true;
-    return d->fn(&x, d->ud);
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
+    return emit_finish(&d->out, 0, word, false, NULL);
 }
 
 /* The block that an event is about, or BLOCKS_MAX. */
@@ -333,24 +234,19 @@ static bool end_block(struct decoder *d, size_t at)
         return true;
     }
     d->block[at].has_arguments = true;
-    struct buf b;
-    buf_init(&b, LIMIT_ANSWER_BYTES);
-    bool ok = jsonio_write(&b, d->block[at].input);
-    ok = emit_tool(d, d->block[at].tool, NULL, NULL, ok ? b.p : "{}");
-    buf_release(&b);
-    return ok;
+    return emit_tool_json(&d->out, 0, d->block[at].tool, NULL, NULL, d->block[at].input);
 }
 
 static bool start_block(struct decoder *d, size_t at, const json_t *block)
 {
     const json_t *type = json_object_get(block, "type");
-    if (is_word(type, "text")) {
-        return emit_text(d, DELTA_TEXT, json_object_get(block, "text"));
+    if (backend_is_word(type, "text")) {
+        return emit_text(&d->out, DELTA_TEXT, 0, json_object_get(block, "text"), NULL);
     }
-    if (is_word(type, "thinking")) {
-        return emit_text(d, DELTA_REASONING, json_object_get(block, "thinking"));
+    if (backend_is_word(type, "thinking")) {
+        return emit_text(&d->out, DELTA_REASONING, 0, json_object_get(block, "thinking"), NULL);
     }
-    if (!is_word(type, "tool_use")) {
+    if (!backend_is_word(type, "tool_use")) {
         return true; /* redacted thinking, the provider's own tools */
     }
     const char *id = json_string_value(json_object_get(block, "id")),
@@ -360,25 +256,25 @@ static bool start_block(struct decoder *d, size_t at, const json_t *block)
     d->block[at].tool = d->n_tools++;
     json_decref(d->block[at].input);
     d->block[at].input = json_incref(json_object_get(block, "input"));
-    return emit_tool(d, d->block[at].tool, id ? id : "", name ? name : "", "");
+    return emit_tool(&d->out, 0, d->block[at].tool, id ? id : "", name ? name : "", "");
 }
 
 static bool take_delta(struct decoder *d, size_t at, const json_t *delta)
 {
     const json_t *type = json_object_get(delta, "type"),
                  *json = json_object_get(delta, "partial_json");
-    if (is_word(type, "text_delta")) {
-        return emit_text(d, DELTA_TEXT, json_object_get(delta, "text"));
+    if (backend_is_word(type, "text_delta")) {
+        return emit_text(&d->out, DELTA_TEXT, 0, json_object_get(delta, "text"), NULL);
     }
-    if (is_word(type, "thinking_delta")) {
-        return emit_text(d, DELTA_REASONING, json_object_get(delta, "thinking"));
+    if (backend_is_word(type, "thinking_delta")) {
+        return emit_text(&d->out, DELTA_REASONING, 0, json_object_get(delta, "thinking"), NULL);
     }
-    if (!is_word(type, "input_json_delta") || !d->block[at].is_tool ||
+    if (!backend_is_word(type, "input_json_delta") || !d->block[at].is_tool ||
         json_string_length(json) == 0) {
         return true; /* signatures, citations; the first piece of arguments is often empty */
     }
     d->block[at].has_arguments = true;
-    return emit_tool(d, d->block[at].tool, NULL, NULL, json_string_value(json));
+    return emit_tool(&d->out, 0, d->block[at].tool, NULL, NULL, json_string_value(json));
 }
 
 static int status_of_type(const char *type)
@@ -404,36 +300,37 @@ static int status_of_type(const char *type)
 static bool fail_inside(struct decoder *d, struct refusal *r)
 {
     r->status = r->status ? r->status : status_of_type(r->type);
-    return refusal_inside(r, d->pieces.is_stream, d->has_content, d->f);
+    return emit_refused(&d->out, r);
 }
 
 static bool take_event(struct decoder *d, const json_t *o)
 {
     const json_t *type = json_object_get(o, "type"), *message = json_object_get(o, "message");
-    if (is_word(type, "message_start")) {
+    if (backend_is_word(type, "message_start")) {
         take_usage(d, json_object_get(message, "usage"));
-        return emit_meta(d, message);
+        return tell_meta(d, message);
     }
-    if (is_word(type, "message_delta")) {
+    if (backend_is_word(type, "message_delta")) {
         take_usage(d, json_object_get(o, "usage"));
-        return emit_finish(d, json_object_get(json_object_get(o, "delta"), "stop_reason")) &&
-               emit_usage(d);
+        const json_t *reason = json_object_get(json_object_get(o, "delta"), "stop_reason");
+        return take_finish(d, json_string_value(reason)) && tell_usage(d);
     }
-    if (is_word(type, "message_stop")) {
-        return d->is_finished ? emit_end(d)
-                              : malformed(d, "ended without a stop reason: it was cut off");
+    if (backend_is_word(type, "message_stop")) {
+        return d->is_finished
+                   ? emit_end(&d->out)
+                   : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
     }
     size_t at = block_of(o);
     if (at == BLOCKS_MAX) {
-        return malformed(d, "holds more content blocks than can be");
+        return emit_malformed(&d->out, "holds more content blocks than can be");
     }
-    if (is_word(type, "content_block_start")) {
+    if (backend_is_word(type, "content_block_start")) {
         return start_block(d, at, json_object_get(o, "content_block"));
     }
-    if (is_word(type, "content_block_delta")) {
+    if (backend_is_word(type, "content_block_delta")) {
         return take_delta(d, at, json_object_get(o, "delta"));
     }
-    return !is_word(type, "content_block_stop") ||
+    return !backend_is_word(type, "content_block_stop") ||
            end_block(d, at); /* other events will come: they are passed over */
 }
 
@@ -441,9 +338,9 @@ static bool take_whole(struct decoder *d, const json_t *o)
 {
     const json_t *content = json_object_get(o, "content");
     if (!json_is_array(content)) {
-        return malformed(d, "holds no content");
+        return emit_malformed(&d->out, "holds no content");
     }
-    if (!emit_meta(d, o)) {
+    if (!tell_meta(d, o)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(content); i++) {
@@ -453,12 +350,9 @@ static bool take_whole(struct decoder *d, const json_t *o)
             return false;
         }
     }
-    const json_t *reason = json_object_get(o, "stop_reason");
-    json_t *other = json_is_string(reason) ? NULL : json_string("");
+    const char *word = json_string_value(json_object_get(o, "stop_reason"));
     take_usage(d, json_object_get(o, "usage"));
-    bool ok = emit_finish(d, other ? other : reason) && emit_usage(d) && emit_end(d);
-    json_decref(other);
-    return ok;
+    return take_finish(d, word ? word : "") && tell_usage(d) && emit_end(&d->out);
 }
 
 static bool on_json(const json_t *o, struct slice event, void *ud)
@@ -466,40 +360,31 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     struct decoder *d = ud;
     (void)event; /* the objects say themselves what they are */
     struct refusal r;
-    if (d->is_ended || !o) {
+    if (d->out.is_ended || !o) {
         return true; /* there is no [DONE] here; a proxy may have added one */
     }
     if (refusal_read(o, &r)) {
         return fail_inside(d, &r);
     }
-    return d->pieces.is_stream ? take_event(d, o) : take_whole(d, o);
-}
-
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
+    return d->out.pieces.is_stream ? take_event(d, o) : take_whole(d, o);
 }
 
 static bool anthropic_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                              struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool anthropic_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    if (!pieces_end(&d->pieces, on_json, d, f)) {
+    if (!emit_feed_end(d, on_json, fn, ud, f)) {
         return false;
     }
-    if (d->is_ended) {
+    if (d->out.is_ended) {
         return true;
     }
-    return d->is_finished ? emit_end(d)
-                          : malformed(d, "ended without a stop reason: it was cut off");
+    return d->is_finished ? emit_end(&d->out)
+                          : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
 }
 
 const struct backend backend_anthropic = {

@@ -77,7 +77,7 @@ static bool add_key(const struct call *c, struct headers *h)
     return ok;
 }
 
-bool backend_headers(const struct call *c, struct headers *h, struct failure *f)
+static bool add_headers(const struct call *c, struct headers *h, struct failure *f)
 {
     bool ok = headers_add(h, "content-type", "application/json", false) &&
               headers_add(h, "accept", c->stream ? "text/event-stream" : "application/json", false);
@@ -100,6 +100,49 @@ bool backend_headers(const struct call *c, struct headers *h, struct failure *f)
             c->provider->id);
     }
     return true;
+}
+
+/* ---- what dialects share */
+
+bool backend_no_memory(struct failure *f)
+{
+    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
+}
+
+bool backend_is_word(const json_t *v, const char *word)
+{
+    const char *s = json_string_value(v);
+    return s && strcmp(s, word) == 0;
+}
+
+bool backend_swap(json_t **value, json_t *by, struct failure *f)
+{
+    json_decref(*value);
+    *value = by;
+    return by || backend_no_memory(f);
+}
+
+bool backend_encode_with(const struct call *c, backend_build_fn *build, struct buf *body,
+                         struct headers *h, struct failure *f)
+{
+    json_t *o = json_object();
+    bool ok = o && build(c, o, f) && (!h || add_headers(c, h, f));
+    if (ok && !jsonio_write(body, o)) {
+        ok = failure_set(f, 413, "body_too_large", NULL,
+                         "the request for the %s is longer than %zu bytes",
+                         h ? "backend" : "local engine", body->limit);
+    }
+    json_decref(o);
+    return ok || backend_no_memory(f); /* where nothing else was said */
+}
+
+bool backend_encode_chat(const struct call *c, backend_build_fn *build, struct buf *body,
+                         struct headers *h, struct failure *f)
+{
+    return c->messages ? backend_encode_with(c, build, body, h, f)
+                       : failure_set(f, 400, "unsupported_content", "prompt",
+                                     "this backend has no raw completions: use "
+                                     "/v1/chat/completions");
 }
 
 /* ---- content */
@@ -374,9 +417,9 @@ bool backend_check_sent(const struct call *c, struct slice body, const char **ba
 
 /* ---- answers */
 
-enum finish backend_finish(const char *word, bool *is_error)
+enum finish backend_finish(const char *word, int *status)
 {
-    enum { BROKEN = -1 };
+    enum { BROKEN = -502, BUSY = -503 }; /* statuses */
     static const struct {
         const char *word;
         int finish;
@@ -426,15 +469,15 @@ enum finish backend_finish(const char *word, bool *is_error)
         {"network_error", BROKEN},
         {"malformed_tool_use", BROKEN},
         {"malformed_model_output", BROKEN},
-        {"insufficient_system_resource", BROKEN},
+        {"insufficient_system_resource", BUSY},
     };
     int found = FINISH_STOP; /* stop, eos, end_turn, stop_sequence ... and words that nobody has
                                 told us of */
     for (size_t i = 0; i < sizeof map / sizeof *map; i++) {
         found = strcmp(map[i].word, word) == 0 ? map[i].finish : found;
     }
-    *is_error = found == BROKEN;
-    return found == BROKEN ? FINISH_NONE : (enum finish)found;
+    *status = found < 0 ? -found : 0;
+    return found < 0 ? FINISH_NONE : (enum finish)found;
 }
 
 json_t *backend_tool_delta(unsigned index, const char *id, const char *name, const char *arguments)

@@ -105,8 +105,20 @@ struct decoder *backend_decoder(const struct backend *b, const struct provider *
 
 /* ---- for the dialects themselves */
 
-/* content-type, accept, the provider's fixed headers, and the key where the provider wants it. */
-bool backend_headers(const struct call *c, struct headers *h, struct failure *f);
+/* Fills the object that is to leave. false: 400; memory where no failure is set. */
+typedef bool backend_build_fn(const struct call *c, json_t *body, struct failure *f);
+/* What every encode() ends in: the object that `build` fills, as bytes, and its headers
+ * (content-type, accept, the provider's fixed ones, and the key where the provider wants it; h
+ * NULL: none). false: as encode(), 413 body_too_large at the limit of `body`. */
+bool backend_encode_with(const struct call *c, backend_build_fn *build, struct buf *body,
+                         struct headers *h, struct failure *f);
+/* The same for a dialect that knows chat only: a raw prompt is a 400. */
+bool backend_encode_chat(const struct call *c, backend_build_fn *build, struct buf *body,
+                         struct headers *h, struct failure *f);
+bool backend_no_memory(struct failure *f); /* 500, while writing a request; always false */
+bool backend_is_word(const json_t *v, const char *word); /* the string `word` */
+/* Replaces *value (taken) by `by` (taken); NULL: failed, for want of memory unless f says why. */
+bool backend_swap(json_t **value, json_t *by, struct failure *f);
 /* Whether the claim says that the provider refuses or lacks it; false where nobody says so. */
 bool backend_refuses(const struct call *c, enum behaviour b);
 bool backend_accepts(const struct call *c, enum behaviour b); /* the claim says yes, or ignored */
@@ -114,9 +126,9 @@ bool backend_accepts(const struct call *c, enum behaviour b); /* the claim says 
  * life. b: whose claim, or BEHAVIOUR_COUNT. */
 bool backend_note(const struct call *c, enum behaviour b, const struct adjustment *a,
                   struct failure *f);
-/* A provider's word for the end of a choice; an unknown one is FINISH_STOP. *is_error: the word
- * means that the choice failed. */
-enum finish backend_finish(const char *word, bool *is_error);
+/* A provider's word for the end of a choice; an unknown one is FINISH_STOP. *status: the HTTP
+ * status of a word that means that the choice failed (then FINISH_NONE), else 0. */
+enum finish backend_finish(const char *word, int *status);
 /* One element of OpenAI's delta.tool_calls; NULL parts are left out. New reference, NULL: memory.
  */
 json_t *backend_tool_delta(unsigned index, const char *id, const char *name, const char *arguments);

@@ -9,24 +9,10 @@
 #include "emit.h"
 #include "logprobs.h"
 #include "messages.h"
-#include "pieces.h"
 
-#include "gateway/base/jsonio.h"
-#include <stdlib.h>
 #include <string.h>
 
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
 
 static json_t *wire_calls(const struct message *m)
 {
@@ -63,17 +49,10 @@ static json_t *wire_message(const struct message *m, struct messages *b)
     }
     if (!ok) {
         json_decref(out);
-        (void)no_memory(b->f);
+        (void)backend_no_memory(b->f);
         return NULL;
     }
     return out;
-}
-
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
 }
 
 /* The type stays json_object, and the schema stands beside it. */
@@ -90,8 +69,8 @@ static json_t *wire_format(const json_t *format)
 
 static bool shape_tool_choice(json_t **value, struct failure *f)
 {
-    bool is_auto = is_word(*value, "auto"), is_none = is_word(*value, "none");
-    if (!is_auto && !is_none && !is_word(*value, "required")) {
+    bool is_auto = backend_is_word(*value, "auto"), is_none = backend_is_word(*value, "none");
+    if (!is_auto && !is_none && !backend_is_word(*value, "required")) {
         return failure_set(f, 400, "invalid_value", "tool_choice",
                            "must be none, auto or required: this backend cannot be made to call "
                            "one function by its name");
@@ -101,7 +80,7 @@ static bool shape_tool_choice(json_t **value, struct failure *f)
         *value = NULL;
         return true;
     }
-    return swap(value, json_string(is_none ? "NONE" : "REQUIRED"), f);
+    return backend_swap(value, json_string(is_none ? "NONE" : "REQUIRED"), f);
 }
 
 static bool cohere_shape(const struct call *c, enum param p, json_t **value, const char **path,
@@ -110,15 +89,15 @@ static bool cohere_shape(const struct call *c, enum param p, json_t **value, con
     (void)c;
     switch (p) {
     case PARAM_TOOLS:
-        return swap(value, messages_tools(*value, f), f);
+        return backend_swap(value, messages_tools(*value, f), f);
     case PARAM_TOOL_CHOICE:
         return shape_tool_choice(value, f);
     case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         *path = "response_format"; /* whatever part of it the claim names */
-        return swap(value, wire_format(*value), f);
+        return backend_swap(value, wire_format(*value), f);
     case PARAM_REASONING_EFFORT: /* a switch, no levels */
-        return swap(value, json_string(is_word(*value, "none") ? "disabled" : "enabled"), f);
+        return backend_swap(value, json_string(is_word(*value, "none") ? "disabled" : "enabled"), f);
     default:
         return true;
     }
@@ -157,18 +136,7 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool cohere_encode(const struct call *c, struct buf *body, struct headers *h,
                           struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f);
 }
 
 /* ---- decode */
@@ -176,7 +144,6 @@ static bool cohere_encode(const struct call *c, struct buf *body, struct headers
 #define TOOLS_MAX 128 /* calls of one answer */
 
 struct decoder {
-    struct pieces pieces;
     struct emitter out;
     struct {
         bool is_seen, has_arguments;
@@ -185,20 +152,13 @@ struct decoder {
 
 static struct decoder *cohere_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void cohere_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
+    emit_free(d);
 }
 
 /* {"type":"text","text"} or {"type":"thinking","thinking"}; pieces of a stream have no type. */
@@ -298,7 +258,7 @@ static bool is_type(const json_t *o, struct slice event, const char *word)
 {
     const json_t *type = json_object_get(o, "type");
     return json_is_string(type)
-               ? is_word(type, word)
+               ? backend_is_word(type, word)
                : event.len == strlen(word) && memcmp(event.p, word, event.len) == 0;
 }
 
@@ -359,20 +319,18 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     if (refusal_read(o, &r)) {
         return emit_refused(&d->out, &r);
     }
-    return d->pieces.is_stream ? take_event(d, o, event) : take_whole(d, o);
+    return d->out.pieces.is_stream ? take_event(d, o, event) : take_whole(d, o);
 }
 
 static bool cohere_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                           struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool cohere_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) &&
+    return emit_feed_end(d, on_json, fn, ud, f) &&
            (d->out.is_ended ||
             emit_malformed(&d->out, "ended without a finish reason: it was cut off"));
 }

@@ -6,15 +6,13 @@
  * the end of the message.
  */
 #include "backend.h"
-#include "refusal.h"
-#include "pieces.h"
+#include "emit.h"
 #include "turns.h"
 
 #include "gateway/base/jsonio.h"
 #include "gateway/base/limits.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -28,17 +26,6 @@ struct encoding {
     struct failure *f;
     bool has_blank, has_calls, has_odd_id, has_moved_system;
 };
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
 
 static bool is_blank(const char *s)
 {
@@ -118,7 +105,8 @@ static bool check_messages(const struct call *c, struct failure *f)
     json_array_foreach ((json_t *)c->messages, i, message) { /* the macro wants no const */
         const json_t *content = json_object_get(message, "content");
         json_array_foreach (content, k, part) {
-            if (is_word(json_object_get(part, "type"), "image_url") && !check_image(part, i, f)) {
+            if (backend_is_word(json_object_get(part, "type"), "image_url") &&
+                !check_image(part, i, f)) {
                 return false;
             }
         }
@@ -187,13 +175,13 @@ static json_t *wire_result(struct encoding *e, const json_t *block)
 static json_t *wire_block(struct encoding *e, const json_t *block)
 {
     const json_t *type = json_object_get(block, "type");
-    if (is_word(type, "image")) {
+    if (backend_is_word(type, "image")) {
         return wire_image(json_object_get(block, "source"));
     }
-    if (is_word(type, "tool_use")) {
+    if (backend_is_word(type, "tool_use")) {
         return wire_call(e, block);
     }
-    if (is_word(type, "tool_result")) {
+    if (backend_is_word(type, "tool_result")) {
         return wire_result(e, block);
     }
     return wire_text(e, json_object_get(block, "text"));
@@ -202,12 +190,12 @@ static json_t *wire_block(struct encoding *e, const json_t *block)
 static bool add_block(struct encoding *e, json_t *blocks, json_t *block)
 {
     if (!block) {
-        return no_memory(e->f);
+        return backend_no_memory(e->f);
     }
     if (json_is_null(block)) {
         return true;
     }
-    return json_array_append_new(blocks, block) == 0 || no_memory(e->f);
+    return json_array_append_new(blocks, block) == 0 || backend_no_memory(e->f);
 }
 
 static bool wire_turn(struct encoding *e, const json_t *turn, json_t *out)
@@ -217,7 +205,7 @@ static bool wire_turn(struct encoding *e, const json_t *turn, json_t *out)
     json_t *blocks = json_object_get(made, "content"), *block;
     size_t i;
     if (!made || json_array_append_new(out, made) != 0) {
-        return no_memory(e->f);
+        return backend_no_memory(e->f);
     }
     if (json_is_string(content) && !add_block(e, blocks, wire_text(e, content))) {
         return false;
@@ -244,15 +232,16 @@ static bool set_system(struct encoding *e, const struct buf *system, json_t *bod
     json_t *block = text ? wire_text(e, text) : NULL;
     json_decref(text);
     if (!block || json_is_null(block)) {
-        return block || no_memory(e->f);
+        return block || backend_no_memory(e->f);
     }
     if (backend_refuses(e->c, BEHAVIOUR_SYSTEM_ROLE)) {
         json_t *first = json_array_get(json_object_get(body, "messages"), 0);
         e->has_moved_system = true;
         return json_array_insert_new(json_object_get(first, "content"), 0, block) == 0 ||
-               no_memory(e->f);
+               backend_no_memory(e->f);
     }
-    return json_object_set_new(body, "system", json_pack("[o]", block)) == 0 || no_memory(e->f);
+    return json_object_set_new(body, "system", json_pack("[o]", block)) == 0 ||
+           backend_no_memory(e->f);
 }
 
 /* The first id that was rewritten, as asked: the turns with their copies do not live as long. */
@@ -319,7 +308,7 @@ static json_t *wire_tool(const json_t *tool)
                  *description = json_object_get(function, "description"),
                  *schema = json_object_get(function, "parameters"),
                  *strict = json_object_get(function, "strict");
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name) ||
+    if (!backend_is_word(json_object_get(tool, "type"), "function") || !json_is_string(name) ||
         !is_plain(json_string_value(name), false)) {
         return NULL;
     }
@@ -350,10 +339,10 @@ static json_t *wire_tools(const json_t *tools, struct failure *f)
 
 static json_t *wire_tool_choice(const json_t *v, struct failure *f)
 {
-    if (is_word(v, "auto")) {
+    if (backend_is_word(v, "auto")) {
         return json_pack("{s:{}}", "auto");
     }
-    if (is_word(v, "required")) {
+    if (backend_is_word(v, "required")) {
         return json_pack("{s:{}}", "any");
     }
     const char *name = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
@@ -391,14 +380,6 @@ static json_t *wire_format(const json_t *format, struct failure *f)
     return out;
 }
 
-/* Replaces *value (taken) by `by`. */
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
-}
-
 static bool converse_shape(const struct call *c, enum param p, json_t **value, const char **path,
                            struct failure *f)
 {
@@ -406,12 +387,12 @@ static bool converse_shape(const struct call *c, enum param p, json_t **value, c
     switch (p) { /* the whole, whatever part of it the claim names */
     case PARAM_TOOLS:
         *path = "toolConfig.tools";
-        return swap(value, wire_tools(*value, f), f);
+        return backend_swap(value, wire_tools(*value, f), f);
     case PARAM_TOOL_CHOICE:
         *path = "toolConfig.toolChoice";
-        return swap(value, wire_tool_choice(*value, f), f);
+        return backend_swap(value, wire_tool_choice(*value, f), f);
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
-        return swap(value, wire_format(*value, f), f);
+        return backend_swap(value, wire_format(*value, f), f);
     default:
         return true;
     }
@@ -431,33 +412,29 @@ static bool check_tools(const struct encoding *e, const json_t *body)
                        "the definitions: send the same 'tools' again");
 }
 
-static bool ask_for_frames(const struct call *c, struct headers *h)
+static bool build_body(const struct call *c, json_t *body, struct failure *f)
+{
+    struct encoding e = {.c = c, .f = f};
+    return build_messages(&e, body) && backend_encode_params(c, body, f) && check_tools(&e, body);
+}
+
+static void ask_for_frames(const struct call *c, struct headers *h)
 {
     for (size_t i = 0; c->stream && i < h->n; i++) {
         if (strcmp(h->h[i].name, "accept") == 0) {
             (void)snprintf(h->h[i].value, sizeof h->h->value, "application/vnd.amazon.eventstream");
         }
     }
-    return true;
 }
 
 static bool converse_encode(const struct call *c, struct buf *body, struct headers *h,
                             struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
+    if (!backend_encode_chat(c, build_body, body, h, f)) {
+        return false;
     }
-    struct encoding e = {.c = c, .f = f};
-    json_t *o = json_object();
-    bool ok = o && build_messages(&e, o) && backend_encode_params(c, o, f) && check_tools(&e, o) &&
-              backend_headers(c, h, f) && ask_for_frames(c, h);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    ask_for_frames(c, h);
+    return true;
 }
 
 /* ---- decode */
@@ -465,108 +442,52 @@ static bool converse_encode(const struct call *c, struct buf *body, struct heade
 #define BLOCKS_MAX 256 /* blocks of one answer: text, reasoning and calls alternate */
 
 struct decoder {
-    struct pieces pieces;
-    bool has_content, is_finished, is_ended;
+    struct emitter out;
+    bool is_finished;
     unsigned n_tools;
     struct {
         bool is_tool, has_arguments;
         unsigned tool;
     } block[BLOCKS_MAX];
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *converse_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void converse_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
-}
-
-static bool emit_text(struct decoder *d, enum delta_kind kind, const json_t *text)
-{
-    struct delta x = {.kind = kind, .text = {json_string_value(text), json_string_length(text)}};
-    if (x.text.len == 0) {
-        return true;
-    }
-    d->has_content = true;
-    return d->fn(&x, d->ud);
-}
-
-static bool emit_tool(struct decoder *d, unsigned tool, const char *id, const char *name,
-                      const char *arguments)
-{
-    json_t *json = backend_tool_delta(tool, id, name, arguments);
-    if (!json) {
-        return failure_set(d->f, 500, "out_of_memory", NULL,
-                           "out of memory while reading the backend's answer");
-    }
-    d->has_content = true;
-    struct delta x = {.kind = DELTA_TOOL, .json = json};
-    bool ok = d->fn(&x, d->ud);
-    json_decref(json);
-    return ok;
+    emit_free(d);
 }
 
 /* What came from the cache or went into it is not in inputTokens. */
-static bool emit_usage(struct decoder *d, const json_t *usage)
+static bool take_usage(struct decoder *d, const json_t *usage)
 {
     if (!json_is_number(json_object_get(usage, "inputTokens")) &&
         !json_is_number(json_object_get(usage, "outputTokens"))) {
         return true;
     }
     json_int_t read = backend_count(json_object_get(usage, "cacheReadInputTokens"));
-    struct delta x = {.kind = DELTA_USAGE};
-    x.usage = (struct usage){
-        .is_known = true,
-        .prompt_tokens = backend_count(json_object_get(usage, "inputTokens")) + read +
-                         backend_count(json_object_get(usage, "cacheWriteInputTokens")),
-        .completion_tokens = backend_count(json_object_get(usage, "outputTokens")),
-        .cached_tokens = read};
-    return d->fn(&x, d->ud);
+    struct usage u = {.is_known = true,
+                      .prompt_tokens =
+                          backend_count(json_object_get(usage, "inputTokens")) + read +
+                          backend_count(json_object_get(usage, "cacheWriteInputTokens")),
+                      .completion_tokens = backend_count(json_object_get(usage, "outputTokens")),
+                      .cached_tokens = read};
+    return emit_usage(&d->out, &u);
 }
 
-static bool emit_finish(struct decoder *d, const char *word)
+static bool take_finish(struct decoder *d, const char *word)
 {
-    bool is_error;
+    char error[80];
     if (d->is_finished) {
         return true;
     }
-    struct delta x = {
-        .kind = DELTA_FINISH, .text = slice_str(word), .finish = backend_finish(word, &is_error)};
-    if (is_error) {
-        struct refusal r = {.status = 502};
-        (void)snprintf(r.message, sizeof r.message, "the model could not go on: %.40s", word);
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-    }
+    (void)snprintf(error, sizeof error, "the model could not go on: %.40s", word);
     d->is_finished = true;
-    return d->fn(&x, d->ud);
-}
-
-static bool emit_end(struct decoder *d)
-{
-    struct delta x = {.kind = DELTA_END};
-    d->is_ended = true;
-    return d->fn(&x, d->ud);
+    return emit_finish(&d->out, 0, word, false, error);
 }
 
 /* toolUse with its id and name; the tools that the provider runs itself are its own affair. */
@@ -580,7 +501,7 @@ static bool start_tool(struct decoder *d, size_t at, const json_t *use)
     }
     d->block[at].has_arguments = false;
     d->block[at].tool = d->n_tools++;
-    return emit_tool(d, d->block[at].tool, id ? id : "", name ? name : "", "");
+    return emit_tool(&d->out, 0, d->block[at].tool, id ? id : "", name ? name : "", "");
 }
 
 /* A call that brought no arguments has none: `{}`. */
@@ -590,7 +511,7 @@ static bool end_tool(struct decoder *d, size_t at)
         return true;
     }
     d->block[at].has_arguments = true;
-    return emit_tool(d, d->block[at].tool, NULL, NULL, "{}");
+    return emit_tool(&d->out, 0, d->block[at].tool, NULL, NULL, "{}");
 }
 
 static bool take_delta(struct decoder *d, size_t at, const json_t *delta)
@@ -598,11 +519,11 @@ static bool take_delta(struct decoder *d, size_t at, const json_t *delta)
     const json_t *input = json_object_get(json_object_get(delta, "toolUse"), "input");
     if (json_string_length(input) > 0 && d->block[at].is_tool) {
         d->block[at].has_arguments = true;
-        return emit_tool(d, d->block[at].tool, NULL, NULL, json_string_value(input));
+        return emit_tool(&d->out, 0, d->block[at].tool, NULL, NULL, json_string_value(input));
     }
-    return emit_text(d, DELTA_REASONING,
-                     json_object_get(json_object_get(delta, "reasoningContent"), "text")) &&
-           emit_text(d, DELTA_TEXT, json_object_get(delta, "text"));
+    return emit_text(&d->out, DELTA_REASONING, 0,
+                     json_object_get(json_object_get(delta, "reasoningContent"), "text"), NULL) &&
+           emit_text(&d->out, DELTA_TEXT, 0, json_object_get(delta, "text"), NULL);
 }
 
 /* throttlingException in a frame, ThrottlingException in a header. */
@@ -633,7 +554,7 @@ static bool fail_with_exception(struct decoder *d, const json_t *o, struct slice
         refusal_clean(type, r.message, sizeof r.message);
     }
     r.status = status_of_exception(type.p, type.len);
-    return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+    return emit_refused(&d->out, &r);
 }
 
 static bool is_event(struct slice event, const char *name)
@@ -647,7 +568,7 @@ static bool take_event(struct decoder *d, const json_t *o, struct slice event)
     json_int_t n = json_is_integer(index) ? json_integer_value(index) : 0;
     size_t at = n >= 0 && n < BLOCKS_MAX ? (size_t)n : BLOCKS_MAX;
     if (at == BLOCKS_MAX) {
-        return malformed(d, "holds more content blocks than can be");
+        return emit_malformed(&d->out, "holds more content blocks than can be");
     }
     if (is_event(event, "contentBlockStart")) {
         return start_tool(d, at, json_object_get(json_object_get(o, "start"), "toolUse"));
@@ -660,11 +581,11 @@ static bool take_event(struct decoder *d, const json_t *o, struct slice event)
     }
     if (is_event(event, "messageStop")) {
         const char *word = json_string_value(json_object_get(o, "stopReason"));
-        return word ? emit_finish(d, word)
-                    : malformed(d, "ended without a stop reason: it was cut off");
+        return word ? take_finish(d, word)
+                    : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
     }
     if (is_event(event, "metadata")) { /* the last one */
-        return emit_usage(d, json_object_get(o, "usage")) && (!d->is_finished || emit_end(d));
+        return take_usage(d, json_object_get(o, "usage")) && (!d->is_finished || emit_end(&d->out));
     }
     return true; /* messageStart holds a role; other events will come */
 }
@@ -677,29 +598,24 @@ static bool take_block(struct decoder *d, size_t at, const json_t *block)
                  *cited = json_object_get(json_object_get(block, "citationsContent"), "content");
     size_t i;
     json_t *part;
-    if (!emit_text(d, DELTA_REASONING, json_object_get(thought, "text")) ||
-        !emit_text(d, DELTA_TEXT, json_object_get(block, "text"))) {
+    if (!emit_text(&d->out, DELTA_REASONING, 0, json_object_get(thought, "text"), NULL) ||
+        !emit_text(&d->out, DELTA_TEXT, 0, json_object_get(block, "text"), NULL)) {
         return false;
     }
     json_array_foreach ((json_t *)cited, i, part) { /* the macro wants no const */
-        if (!emit_text(d, DELTA_TEXT, json_object_get(part, "text"))) {
+        if (!emit_text(&d->out, DELTA_TEXT, 0, json_object_get(part, "text"), NULL)) {
             return false;
         }
     }
     if (!start_tool(d, at, use)) {
         return false;
     }
-    struct buf b;
-    buf_init(&b, LIMIT_ANSWER_BYTES);
-    bool ok = true;
-    if (d->block[at].is_tool && json_is_object(json_object_get(use, "input"))) {
-        ok = jsonio_write(&b, json_object_get(use, "input"))
-                 ? emit_tool(d, d->block[at].tool, NULL, NULL, b.p)
-                 : malformed(d, "holds arguments that are too long");
+    const json_t *input = json_object_get(use, "input");
+    if (d->block[at].is_tool && json_is_object(input)) {
         d->block[at].has_arguments = true;
+        return emit_tool_json(&d->out, 0, d->block[at].tool, NULL, NULL, input);
     }
-    buf_release(&b);
-    return ok && end_tool(d, at);
+    return end_tool(d, at);
 }
 
 static bool take_whole(struct decoder *d, const json_t *o)
@@ -708,8 +624,8 @@ static bool take_whole(struct decoder *d, const json_t *o)
     const char *word = json_string_value(json_object_get(o, "stopReason"));
     struct refusal r;
     if (!json_is_array(content)) {
-        return refusal_read(o, &r) ? refusal_inside(&r, false, false, d->f)
-                                   : malformed(d, "holds no content");
+        return refusal_read(o, &r) ? emit_refused(&d->out, &r)
+                                   : emit_malformed(&d->out, "holds no content");
     }
     for (size_t i = 0; i < json_array_size(content); i++) {
         /* each one ends before the next begins */
@@ -717,47 +633,38 @@ static bool take_whole(struct decoder *d, const json_t *o)
             return false;
         }
     }
-    return emit_finish(d, word ? word : "") && emit_usage(d, json_object_get(o, "usage")) &&
-           emit_end(d);
+    return take_finish(d, word ? word : "") && take_usage(d, json_object_get(o, "usage")) &&
+           emit_end(&d->out);
 }
 
 static bool on_json(const json_t *o, struct slice event, void *ud)
 {
     struct decoder *d = ud;
-    if (d->is_ended || !o) {
+    if (d->out.is_ended || !o) {
         return true; /* there is no [DONE] here; a proxy may have added one */
     }
-    if (d->pieces.is_exception) {
+    if (d->out.pieces.is_exception) {
         return fail_with_exception(d, o, event);
     }
-    return d->pieces.is_stream ? take_event(d, o, event) : take_whole(d, o);
-}
-
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
+    return d->out.pieces.is_stream ? take_event(d, o, event) : take_whole(d, o);
 }
 
 static bool converse_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                             struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool converse_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    if (!pieces_end(&d->pieces, on_json, d, f)) {
+    if (!emit_feed_end(d, on_json, fn, ud, f)) {
         return false;
     }
-    if (d->is_ended) {
+    if (d->out.is_ended) {
         return true;
     }
-    return d->is_finished ? emit_end(d)
-                          : malformed(d, "ended without a stop reason: it was cut off");
+    return d->is_finished ? emit_end(&d->out)
+                          : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
 }
 
 const struct backend backend_converse = {

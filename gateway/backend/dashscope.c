@@ -9,7 +9,6 @@
 #include "emit.h"
 #include "logprobs.h"
 #include "messages.h"
-#include "pieces.h"
 #include "repeating.h"
 
 #include "gateway/base/jsonio.h"
@@ -18,11 +17,6 @@
 #include <string.h>
 
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
 
 static json_t *wire_calls(const struct message *m)
 {
@@ -85,7 +79,7 @@ static json_t *wire_message(const struct message *m, struct messages *b)
     }
     if (!ok) {
         json_decref(out);
-        (void)no_memory(b->f);
+        (void)backend_no_memory(b->f);
         return NULL;
     }
     return out;
@@ -111,13 +105,13 @@ static bool dashscope_shape(const struct call *c, enum param p, json_t **value, 
 {
     (void)c;
     if (p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA) {
-        return shape_format(p, value, path) || no_memory(f);
+        return shape_format(p, value, path) || backend_no_memory(f);
     }
     if (p == PARAM_TOOLS) {
         json_t *tools = messages_tools(*value, f);
         json_decref(*value);
         *value = tools;
-        return tools || no_memory(f);
+        return tools || backend_no_memory(f);
     }
     return true;
 }
@@ -137,19 +131,8 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool dashscope_encode(const struct call *c, struct buf *body, struct headers *h,
                              struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    ok = ok && (!c->stream || headers_add(h, "x-dashscope-sse", "enable", false));
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f) &&
+           (!c->stream || headers_add(h, "x-dashscope-sse", "enable", false));
 }
 
 /* ---- decode */
@@ -176,7 +159,6 @@ struct call_state {
 };
 
 struct decoder {
-    struct pieces pieces;
     struct emitter out;
     enum repeating_pace pace;
     bool has_meta;
@@ -199,13 +181,12 @@ static void said_release(struct said *s)
 
 static struct decoder *dashscope_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
+    struct decoder *d = emit_new(sizeof *d, form);
     if (!d) {
         return NULL;
     }
-    pieces_init(&d->pieces, form);
-    d->pace = d->pieces.is_stream ? REPEATING_UNKNOWN : REPEATING_NOT;
+    d->pace = d->out.pieces.is_stream ? REPEATING_UNKNOWN : REPEATING_NOT;
     for (size_t i = 0; i < CHOICES_MAX; i++) {
         said_init(&d->choice[i].text);
         said_init(&d->choice[i].reasoning);
@@ -223,9 +204,8 @@ static void dashscope_decoder_free(struct decoder *d)
         for (size_t i = 0; i < d->n_tools; i++) {
             repeating_release(&d->tool[i].arguments);
         }
-        pieces_release(&d->pieces);
-        free(d);
     }
+    emit_free(d);
 }
 
 static bool bad_repetition(struct decoder *d)
@@ -357,7 +337,7 @@ static bool give_arguments(struct decoder *d, struct call_state *t, const char *
 {
     char *copy = strndup(text.p, text.len); /* a piece of JSON holds no NUL */
     if (!copy) {
-        return no_memory(d->out.f);
+        return emit_no_memory(&d->out);
     }
     t->has_arguments = t->has_arguments || text.len > 0;
     bool ok = emit_tool(&d->out, t->choice, t->index, id, name, copy);
@@ -500,9 +480,7 @@ static bool end_answer(struct decoder *d)
     bool is_any = false;
     for (unsigned i = 0; i < CHOICES_MAX; i++) {
         if (d->choice[i].is_seen && !d->choice[i].is_finished) {
-            return failure_set(d->out.f, 502, "stream_incomplete", NULL,
-                               "the backend's answer ended without a finish reason: it was cut "
-                               "off");
+            return emit_cut_off(&d->out, "ended without a finish reason: it was cut off");
         }
         is_any = is_any || d->choice[i].is_seen;
     }
@@ -556,20 +534,18 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
         !take_usage(d, json_object_get(o, "usage"))) {
         return false;
     }
-    return d->pieces.is_stream || end_answer(d);
+    return d->out.pieces.is_stream || end_answer(d);
 }
 
 static bool dashscope_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                              struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool dashscope_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) && (d->out.is_ended || end_answer(d));
+    return emit_feed_end(d, on_json, fn, ud, f) && (d->out.is_ended || end_answer(d));
 }
 
 const struct backend backend_dashscope = {

@@ -1,15 +1,55 @@
 /* emit.c - see emit.h */
 #include "emit.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "gateway/base/jsonio.h"
+#include "gateway/base/limits.h"
+#include <stdlib.h>
 
-void emit_begin(struct emitter *e, bool is_stream, delta_fn *fn, void *ud, struct failure *f)
+void *emit_new(size_t decoder_bytes, enum wire_form form)
 {
-    e->is_stream = is_stream;
+    struct emitter *e = calloc(1, decoder_bytes);
+    if (e) {
+        pieces_init(&e->pieces, form);
+    }
+    return e;
+}
+
+void emit_free(void *decoder)
+{
+    struct emitter *e = decoder;
+    if (e) {
+        pieces_release(&e->pieces);
+        free(e);
+    }
+}
+
+void emit_begin(struct emitter *e, delta_fn *fn, void *ud, struct failure *f)
+{
     e->fn = fn;
     e->ud = ud;
     e->f = f;
+}
+
+bool emit_feed(void *decoder, struct slice piece, pieces_fn *on_object, delta_fn *fn, void *ud,
+               struct failure *f)
+{
+    struct emitter *e = decoder;
+    emit_begin(e, fn, ud, f);
+    return pieces_feed(&e->pieces, piece, on_object, decoder, f);
+}
+
+bool emit_feed_end(void *decoder, pieces_fn *on_object, delta_fn *fn, void *ud, struct failure *f)
+{
+    struct emitter *e = decoder;
+    emit_begin(e, fn, ud, f);
+    return pieces_end(&e->pieces, on_object, decoder, f);
+}
+
+/* ---- deltas */
+
+bool emit_delta(struct emitter *e, const struct delta *x)
+{
+    return e->fn(x, e->ud);
 }
 
 bool emit_meta(struct emitter *e, const json_t *id, const json_t *model)
@@ -43,13 +83,27 @@ bool emit_tool(struct emitter *e, unsigned choice, unsigned index, const char *i
 {
     json_t *tool = backend_tool_delta(index, id, name, arguments);
     if (!tool) {
-        return failure_set(e->f, 500, "out_of_memory", NULL,
-                           "out of memory while reading the backend's answer");
+        return emit_no_memory(e);
     }
     e->has_content = true;
     struct delta x = {.kind = DELTA_TOOL, .choice = choice, .json = tool};
     bool ok = e->fn(&x, e->ud);
     json_decref(tool);
+    return ok;
+}
+
+bool emit_tool_json(struct emitter *e, unsigned choice, unsigned index, const char *id,
+                    const char *name, const json_t *arguments)
+{
+    struct buf text;
+    buf_init(&text, LIMIT_ANSWER_BYTES);
+    bool ok = !json_is_object(arguments) || jsonio_write(&text, arguments);
+    const char *s = json_string_length(arguments) > 0 ? json_string_value(arguments)
+                    : text.len > 0                    ? text.p
+                                                      : "{}";
+    ok = ok ? emit_tool(e, choice, index, id, name, s)
+            : emit_malformed(e, "holds arguments that are too long");
+    buf_release(&text);
     return ok;
 }
 
@@ -59,21 +113,26 @@ bool emit_usage(struct emitter *e, const struct usage *u)
     return e->fn(&x, e->ud);
 }
 
+bool emit_finish_as(struct emitter *e, unsigned choice, const char *word, enum finish finish)
+{
+    struct delta x = {
+        .kind = DELTA_FINISH, .choice = choice, .text = slice_str(word), .finish = finish};
+    return e->fn(&x, e->ud);
+}
+
 bool emit_finish(struct emitter *e, unsigned choice, const char *word, bool has_tools,
                  const char *error_text)
 {
-    bool is_error;
-    enum finish finish = backend_finish(word, &is_error);
-    if (is_error) {
-        struct refusal r = {.status = 502};
+    struct refusal r = {.status = 0};
+    enum finish finish = backend_finish(word, &r.status);
+    if (r.status) {
         refusal_clean(
             slice_str(error_text && error_text[0] ? error_text : "the model could not go on"),
             r.message, sizeof r.message);
         return emit_refused(e, &r);
     }
-    struct delta x = {.kind = DELTA_FINISH, .choice = choice, .text = slice_str(word)};
-    x.finish = finish == FINISH_STOP && has_tools ? FINISH_TOOL_CALLS : finish;
-    return e->fn(&x, e->ud);
+    return emit_finish_as(e, choice, word,
+                          finish == FINISH_STOP && has_tools ? FINISH_TOOL_CALLS : finish);
 }
 
 bool emit_end(struct emitter *e)
@@ -83,13 +142,26 @@ bool emit_end(struct emitter *e)
     return e->fn(&x, e->ud);
 }
 
+/* ---- failures */
+
 bool emit_malformed(struct emitter *e, const char *what)
 {
-    return failure_set(e->f, 502, e->is_stream ? "stream_incomplete" : "upstream_malformed", NULL,
-                       "the backend's answer %s", what);
+    return failure_set(e->f, 502, e->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
+                       NULL, "the backend's answer %s", what);
+}
+
+bool emit_cut_off(struct emitter *e, const char *what)
+{
+    return failure_set(e->f, 502, "stream_incomplete", NULL, "the backend's answer %s", what);
+}
+
+bool emit_no_memory(struct emitter *e)
+{
+    return failure_set(e->f, 500, "out_of_memory", NULL,
+                       "out of memory while reading the backend's answer");
 }
 
 bool emit_refused(struct emitter *e, const struct refusal *r)
 {
-    return refusal_inside(r, e->is_stream, e->has_content, e->f);
+    return refusal_inside(r, e->pieces.is_stream, e->has_content, e->f);
 }

@@ -3,11 +3,10 @@
  * the id. A piece given to decode() is the JSON text of exactly one frame.
  */
 #include "backend.h"
+#include "emit.h"
 #include "logprobs.h"
 
-#include "gateway/base/jsonio.h"
 #include "local-engine/link.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
@@ -128,15 +127,7 @@ static bool engine_encode(const struct call *c, struct buf *body, struct headers
                           struct failure *f)
 {
     (void)h; /* a frame has none */
-    json_t *o = json_object();
-    bool ok = o && build_frame(c, o, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the local engine is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok ||
-           failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
+    return backend_encode_with(c, build_frame, body, NULL, f);
 }
 
 static bool engine_shape(const struct call *c, enum param p, json_t **value, const char **path,
@@ -157,19 +148,19 @@ static bool engine_shape(const struct call *c, enum param p, json_t **value, con
 /* ---- decode */
 
 struct decoder {
-    bool is_ended, is_broken;
+    struct emitter out; /* its pieces are not used: frames come whole */
+    bool is_broken;
 };
 
 static struct decoder *engine_decoder_new(enum wire_form form, bool is_chat)
 {
-    (void)form;
     (void)is_chat;
-    return calloc(1, sizeof(struct decoder));
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void engine_decoder_free(struct decoder *d)
 {
-    free(d);
+    emit_free(d);
 }
 
 static const char *word_of(const json_t *o, const char *key)
@@ -178,40 +169,33 @@ static const char *word_of(const json_t *o, const char *key)
     return s ? s : "";
 }
 
-static bool take_text(const json_t *o, unsigned choice, delta_fn *fn, void *ud)
+static bool take_text(struct decoder *d, const json_t *o, unsigned choice)
 {
-    const json_t *text = json_object_get(o, "text");
     json_t *items = logprobs_engine_items(json_object_get(o, "tokens"));
-    struct delta x = {.kind = DELTA_TEXT,
-                      .choice = choice,
-                      .text = {json_string_value(text), json_string_length(text)},
-                      .json = items};
-    bool ok = (x.text.len == 0 && !items) || fn(&x, ud);
+    bool ok = emit_text(&d->out, DELTA_TEXT, choice, json_object_get(o, "text"), items);
     json_decref(items);
     return ok;
 }
 
 /* In the first frame already: a stream's first chunk names the configuration. */
-static bool take_fingerprint(const json_t *o, delta_fn *fn, void *ud)
+static bool take_fingerprint(struct decoder *d, const json_t *o)
 {
     struct delta meta = {
         .kind = DELTA_META,
         .meta = {.fingerprint = json_string_value(json_object_get(o, "fingerprint"))}};
-    return fn(&meta, ud);
+    return emit_delta(&d->out, &meta);
 }
 
-static bool take_done(struct decoder *d, const json_t *o, delta_fn *fn, void *ud)
+static bool take_done(struct decoder *d, const json_t *o)
 {
-    struct delta usage = {.kind = DELTA_USAGE, .usage = {.is_known = true}};
-    usage.usage.prompt_tokens = backend_count(json_object_get(o, "prompt_tokens"));
-    usage.usage.completion_tokens = backend_count(json_object_get(o, "completion_tokens"));
-    struct delta end = {.kind = DELTA_END};
-    d->is_ended = true;
-    return fn(&usage, ud) && take_fingerprint(o, fn, ud) && fn(&end, ud);
+    struct usage usage = {.is_known = true,
+                          .prompt_tokens = backend_count(json_object_get(o, "prompt_tokens")),
+                          .completion_tokens =
+                              backend_count(json_object_get(o, "completion_tokens"))};
+    return emit_usage(&d->out, &usage) && take_fingerprint(d, o) && emit_end(&d->out);
 }
 
-static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *ud,
-                       struct failure *f)
+static bool take_frame(struct decoder *d, const json_t *o, struct failure *f)
 {
     const char *op = word_of(o, "op");
     json_int_t choice = json_integer_value(json_object_get(o, "choice"));
@@ -221,24 +205,21 @@ static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *u
                            "the local engine answered for a choice that was not asked for");
     }
     if (strcmp(op, "text") == 0) {
-        return take_text(o, (unsigned)choice, fn, ud);
+        return take_text(d, o, (unsigned)choice);
     }
     if (strcmp(op, "finish") == 0) {
-        bool is_error;
+        int status;
         const char *word = word_of(o, "reason");
-        struct delta x = {.kind = DELTA_FINISH,
-                          .choice = (unsigned)choice,
-                          .text = slice_str(word),
-                          .finish = backend_finish(word, &is_error)};
-        return is_error ? failure_set(f, 502, "engine_malformed", NULL,
-                                      "the local engine could not go on")
-                        : fn(&x, ud);
+        enum finish finish = backend_finish(word, &status);
+        return status ? failure_set(f, 502, "engine_malformed", NULL,
+                                    "the local engine could not go on")
+                      : emit_finish_as(&d->out, (unsigned)choice, word, finish);
     }
     if (strcmp(op, "begin") == 0) {
-        return take_fingerprint(o, fn, ud);
+        return take_fingerprint(d, o);
     }
     if (strcmp(op, "done") == 0) {
-        return take_done(d, o, fn, ud);
+        return take_done(d, o);
     }
     if (strcmp(op, "error") == 0) {
         return failure_from_engine_words(f, word_of(o, "code"), word_of(o, "param"),
@@ -250,14 +231,15 @@ static bool take_frame(struct decoder *d, const json_t *o, delta_fn *fn, void *u
 static bool engine_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                           struct failure *f)
 {
-    if (d->is_broken || d->is_ended) {
+    emit_begin(&d->out, fn, ud, f);
+    if (d->is_broken || d->out.is_ended) {
         return !d->is_broken;
     }
     /* a vocabulary of bytes has a token that is U+0000, which jansson refuses unless asked; lengths
      * are kept everywhere */
     json_t *o = json_loadb(piece.p, piece.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     bool ok = json_is_object(o)
-                  ? take_frame(d, o, fn, ud, f)
+                  ? take_frame(d, o, f)
                   : failure_set(f, 502, "engine_malformed", NULL,
                                 "the local engine sent a frame that is no JSON object");
     json_decref(o);
@@ -272,8 +254,8 @@ static bool engine_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct 
     if (d->is_broken) {
         return false;
     }
-    return d->is_ended || failure_set(f, 502, "stream_incomplete", NULL,
-                                      "the local engine ended before its answer was complete");
+    return d->out.is_ended || failure_set(f, 502, "stream_incomplete", NULL,
+                                          "the local engine ended before its answer was complete");
 }
 
 /* Frames have no status: never called for an answer of the engine. */

@@ -5,62 +5,37 @@
  * put STOP into every chunk.
  */
 #include "backend.h"
+#include "emit.h"
 #include "google_ids.h"
 #include "google_request.h"
 #include "logprobs.h"
-#include "refusal.h"
-#include "pieces.h"
 
 #include "gateway/base/jsonio.h"
 #include "gateway/base/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define WORD_MAX 40
 
 struct decoder {
-    struct pieces pieces;
-    bool has_meta, has_content, is_blocked;
+    struct emitter out;
+    bool has_meta, is_blocked;
     uint64_t id_hash; /* of the answer's id: a call's own id is made from it */
     struct {
         bool is_seen, is_finished;
         unsigned n_tools;
         char word[WORD_MAX]; /* the finish reason */
     } choice[ANSWER_CHOICES_MAX];
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *google_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void google_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
-}
-
-static bool out_of_memory(struct decoder *d)
-{
-    return failure_set(d->f, 500, "out_of_memory", NULL,
-                       "out of memory while reading the backend's answer");
+    emit_free(d);
 }
 
 static uint64_t hash_add(uint64_t hash, const char *s)
@@ -73,34 +48,18 @@ static uint64_t hash_add(uint64_t hash, const char *s)
 
 static bool take_meta(struct decoder *d, const json_t *o)
 {
-    struct delta x = {.kind = DELTA_META};
-    x.meta.id = json_string_value(json_object_get(o, "responseId"));
-    x.meta.model = json_string_value(json_object_get(o, "modelVersion"));
-    if (d->has_meta || (!x.meta.id && !x.meta.model)) {
+    const json_t *id = json_object_get(o, "responseId"),
+                 *model = json_object_get(o, "modelVersion");
+    if (d->has_meta || (!json_is_string(id) && !json_is_string(model))) {
         return true;
     }
     d->has_meta = true;
-    d->id_hash = hash_add(UINT64_C(14695981039346656037), x.meta.id);
-    return d->fn(&x, d->ud);
-}
-
-static bool emit_text(struct decoder *d, unsigned choice, enum delta_kind kind, const json_t *text,
-                      json_t *logprobs)
-{
-    struct delta x = {.kind = kind,
-                      .choice = choice,
-                      .text = {json_string_value(text), json_string_length(text)},
-                      .json = logprobs};
-    if (x.text.len == 0 && !logprobs) {
-        return true;
-    }
-    x.text.p = x.text.p ? x.text.p : "";
-    d->has_content = true;
-    return d->fn(&x, d->ud);
+    d->id_hash = hash_add(UINT64_C(14695981039346656037), json_string_value(id));
+    return emit_meta(&d->out, id, model);
 }
 
 /* A call comes whole. */
-static bool emit_call(struct decoder *d, unsigned choice, const json_t *part)
+static bool take_call(struct decoder *d, unsigned choice, const json_t *part)
 {
     const json_t *call = json_object_get(part, "functionCall"),
                  *args = json_object_get(call, "args");
@@ -114,16 +73,10 @@ static bool emit_call(struct decoder *d, unsigned choice, const json_t *part)
     uint64_t hash = hash_add(hash_add(d->id_hash, name), text.p) + choice * UINT64_C(1000003) + at;
     ok =
         ok && google_id_write(&id, json_string_value(json_object_get(call, "id")), signature, hash);
-    json_t *json = ok ? backend_tool_delta(at, id.p, name ? name : "", text.p) : NULL;
+    ok = ok ? emit_tool(&d->out, choice, at, id.p, name ? name : "", text.p)
+            : emit_no_memory(&d->out);
     buf_release(&id);
     buf_release(&text);
-    if (!json) {
-        return out_of_memory(d);
-    }
-    d->has_content = true;
-    struct delta x = {.kind = DELTA_TOOL, .choice = choice, .json = json};
-    ok = d->fn(&x, d->ud);
-    json_decref(json);
     return ok;
 }
 
@@ -138,15 +91,15 @@ static bool take_parts(struct decoder *d, unsigned choice, const json_t *candida
     json_array_foreach (json_object_get(json_object_get(candidate, "content"), "parts"), i, part) {
         const json_t *text = json_object_get(part, "text");
         if (ok && json_object_get(part, "functionCall")) {
-            ok = emit_call(d, choice, part);
+            ok = take_call(d, choice, part);
         } else if (ok && json_is_true(json_object_get(part, "thought"))) {
-            ok = emit_text(d, choice, DELTA_REASONING, text, NULL);
+            ok = emit_text(&d->out, DELTA_REASONING, choice, text, NULL);
         } else if (ok && json_string_length(text) > 0) {
-            ok = emit_text(d, choice, DELTA_TEXT, text, waiting);
+            ok = emit_text(&d->out, DELTA_TEXT, choice, text, waiting);
             waiting = NULL;
         }
     }
-    ok = ok && emit_text(d, choice, DELTA_TEXT, NULL, waiting);
+    ok = ok && emit_text(&d->out, DELTA_TEXT, choice, NULL, waiting);
     json_decref(items);
     return ok;
 }
@@ -162,22 +115,21 @@ static bool take_finish(struct decoder *d, unsigned choice, const json_t *candid
 {
     const char *word = json_string_value(json_object_get(candidate, "finishReason"));
     const json_t *message = json_object_get(candidate, "finishMessage");
-    bool is_error = false;
+    struct refusal r = {.status = 0};
     if (!word || strcmp(word, "FINISH_REASON_UNSPECIFIED") == 0) {
         return true;
     }
     keep_finish(d, choice, word);
-    (void)backend_finish(word, &is_error);
-    if (!is_error) {
+    (void)backend_finish(word, &r.status);
+    if (!r.status) {
         return true;
     }
-    struct refusal r = {.status = 502};
     char text[REFUSAL_TEXT_MAX / 2];
     refusal_clean((struct slice){json_string_value(message), json_string_length(message)}, text,
                   sizeof text);
     (void)snprintf(r.message, sizeof r.message, "the model could not go on (%s)%s%s",
                    d->choice[choice].word, text[0] ? ": " : "", text);
-    return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+    return emit_refused(&d->out, &r);
 }
 
 static bool take_candidate(struct decoder *d, const json_t *candidate)
@@ -185,7 +137,7 @@ static bool take_candidate(struct decoder *d, const json_t *candidate)
     const json_t *index = json_object_get(candidate, "index");
     json_int_t at = json_is_integer(index) ? json_integer_value(index) : 0;
     if (at < 0 || at >= ANSWER_CHOICES_MAX) {
-        return malformed(d, "holds a candidate of an impossible number");
+        return emit_malformed(&d->out, "holds a candidate of an impossible number");
     }
     d->choice[at].is_seen = true;
     return take_parts(d, (unsigned)at, candidate) && take_finish(d, (unsigned)at, candidate);
@@ -202,25 +154,25 @@ static bool take_blocked(struct decoder *d, const json_t *o)
     d->is_blocked = true;
     d->choice[0].is_seen = true;
     keep_finish(d, 0, word);
-    return emit_text(d, 0, DELTA_REFUSAL, json_object_get(feedback, "blockReasonMessage"), NULL);
+    return emit_text(&d->out, DELTA_REFUSAL, 0, json_object_get(feedback, "blockReasonMessage"),
+                     NULL);
 }
 
 /* Thinking is counted apart, the provider's own tools too. */
 static bool take_usage(struct decoder *d, const json_t *usage)
 {
     const json_t *prompt = json_object_get(usage, "promptTokenCount");
-    struct delta x = {.kind = DELTA_USAGE};
+    struct usage x = {.is_known = true};
     if (!prompt && !json_object_get(usage, "totalTokenCount")) {
         return true; /* Vertex: nothing but the traffic's type in the first chunks */
     }
-    x.usage.is_known = true;
-    x.usage.prompt_tokens =
+    x.prompt_tokens =
         backend_count(prompt) + backend_count(json_object_get(usage, "toolUsePromptTokenCount"));
-    x.usage.reasoning_tokens = backend_count(json_object_get(usage, "thoughtsTokenCount"));
-    x.usage.completion_tokens =
-        backend_count(json_object_get(usage, "candidatesTokenCount")) + x.usage.reasoning_tokens;
-    x.usage.cached_tokens = backend_count(json_object_get(usage, "cachedContentTokenCount"));
-    return d->fn(&x, d->ud);
+    x.reasoning_tokens = backend_count(json_object_get(usage, "thoughtsTokenCount"));
+    x.completion_tokens =
+        backend_count(json_object_get(usage, "candidatesTokenCount")) + x.reasoning_tokens;
+    x.cached_tokens = backend_count(json_object_get(usage, "cachedContentTokenCount"));
+    return emit_usage(&d->out, &x);
 }
 
 static bool on_json(const json_t *o, struct slice event, void *ud)
@@ -232,7 +184,7 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
         return true; /* there is no [DONE] here; a proxy may have added one */
     }
     if (refusal_read(o, &r)) {
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+        return emit_refused(&d->out, &r);
     }
     const json_t *candidates = json_object_get(o, "candidates");
     if (!take_meta(d, o) || !take_blocked(d, o)) {
@@ -246,56 +198,40 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     return take_usage(d, json_object_get(o, "usageMetadata"));
 }
 
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
-}
-
 static bool google_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                           struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
-static bool emit_finish(struct decoder *d, unsigned choice)
+static bool tell_finish(struct decoder *d, unsigned choice)
 {
-    bool is_error;
-    struct delta x = {
-        .kind = DELTA_FINISH, .choice = choice, .text = slice_str(d->choice[choice].word)};
-    x.finish =
-        d->is_blocked ? FINISH_CONTENT_FILTER : backend_finish(d->choice[choice].word, &is_error);
-    if (x.finish == FINISH_STOP && d->choice[choice].n_tools > 0) {
-        x.finish = FINISH_TOOL_CALLS;
-    }
-    return d->fn(&x, d->ud);
+    const char *word = d->choice[choice].word;
+    return d->is_blocked ? emit_finish_as(&d->out, choice, word, FINISH_CONTENT_FILTER)
+                         : emit_finish(&d->out, choice, word, d->choice[choice].n_tools > 0, NULL);
 }
 
 static bool google_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    if (!pieces_end(&d->pieces, on_json, d, f)) {
+    if (!emit_feed_end(d, on_json, fn, ud, f)) {
         return false;
     }
     bool is_any = false;
     for (unsigned i = 0; i < ANSWER_CHOICES_MAX; i++) {
         is_any = is_any || d->choice[i].is_seen;
-        if (d->choice[i].is_seen && !d->choice[i].is_finished && d->pieces.is_stream) {
-            return malformed(d, "ended without a finish reason: it was cut off");
+        if (d->choice[i].is_seen && !d->choice[i].is_finished && d->out.pieces.is_stream) {
+            return emit_malformed(&d->out, "ended without a finish reason: it was cut off");
         }
     }
     if (!is_any) {
-        return malformed(d, "holds no candidates");
+        return emit_malformed(&d->out, "holds no candidates");
     }
     for (unsigned i = 0; i < ANSWER_CHOICES_MAX; i++) {
-        if (d->choice[i].is_seen && !emit_finish(d, i)) {
+        if (d->choice[i].is_seen && !tell_finish(d, i)) {
             return false;
         }
     }
-    struct delta x = {.kind = DELTA_END};
-    return d->fn(&x, d->ud);
+    return emit_end(&d->out);
 }
 
 const struct backend backend_google = {

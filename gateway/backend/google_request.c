@@ -18,17 +18,6 @@
 
 /* ---- what claims and the provider say */
 
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 static bool is_wire(const struct call *c, enum param p, const char *part)
 {
     const struct claim *claim = c->rules ? c->rules->param[p] : NULL;
@@ -61,7 +50,7 @@ static bool schema_failed(const struct google_report *r, const char *param, stru
     return r->refused ? failure_set(f, 400, "unsupported_content", param,
                                     "this backend's JSON Schema has no '%.64s': say it another way",
                                     r->refused)
-                      : no_memory(f);
+                      : backend_no_memory(f);
 }
 
 /* {"type":"function","function":{..}} -> {name,description,parametersJsonSchema}. NULL: see f. */
@@ -72,7 +61,7 @@ static json_t *declaration(const json_t *tool, size_t at, enum google_form form,
                  *description = json_object_get(function, "description"),
                  *schema = json_object_get(function, "parameters");
     json_t *name = json_object_get(function, "name");
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
+    if (!backend_is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
         (void)failure_set(f, 400, "unsupported_content", "tools",
                           "tools[%zu]: google dialect: only functions with a name are supported",
                           at);
@@ -114,7 +103,7 @@ static json_t *wire_tool_choice(const json_t *v, struct failure *f)
 {
     static const char *const modes[][2] = {{"auto", "AUTO"}, {"none", "NONE"}, {"required", "ANY"}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        if (is_word(v, modes[i][0])) {
+        if (backend_is_word(v, modes[i][0])) {
             return json_pack("{s:s}", "mode", modes[i][1]);
         }
     }
@@ -159,14 +148,6 @@ static json_t *wire_level(const json_t *effort)
     return n <= sizeof word ? json_stringn(word, n) : NULL;
 }
 
-/* Replaces *value (taken) by `by`. */
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
-}
-
 bool google_request_shape(const struct call *c, enum param p, json_t **value, const char **path,
                           struct failure *f)
 {
@@ -174,16 +155,17 @@ bool google_request_shape(const struct call *c, enum param p, json_t **value, co
     switch (p) {
     case PARAM_TOOLS:
         *path = "tools"; /* whatever part of it the claim names */
-        return swap(value, wire_tools(*value, schema_form(c), &report, f), f);
+        return backend_swap(value, wire_tools(*value, schema_form(c), &report, f), f);
     case PARAM_TOOL_CHOICE:
         *path = "toolConfig.functionCallingConfig";
-        return swap(value, wire_tool_choice(*value, f), f);
+        return backend_swap(value, wire_tool_choice(*value, f), f);
     case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
-        return swap(value, json_string("application/json"), f);
+        return backend_swap(value, json_string("application/json"), f);
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
-        return swap(value, wire_schema(*value, schema_form(c), &report, f), f);
+        return backend_swap(value, wire_schema(*value, schema_form(c), &report, f), f);
     case PARAM_REASONING_EFFORT:
-        return !*path || !strstr(*path, "thinkingLevel") || swap(value, wire_level(*value), f);
+        return !*path || !strstr(*path, "thinkingLevel") ||
+               backend_swap(value, wire_level(*value), f);
     default:
         return true;
     }
@@ -243,7 +225,7 @@ static bool has_link(const json_t *message, const char *url)
     json_t *part;
     json_array_foreach (json_object_get(message, "content"), i, part) {
         const json_t *image = json_object_get(part, "image_url");
-        if (is_word(image, url) || is_word(json_object_get(image, "url"), url)) {
+        if (backend_is_word(image, url) || backend_is_word(json_object_get(image, "url"), url)) {
             return true;
         }
     }
@@ -253,8 +235,8 @@ static bool has_link(const json_t *message, const char *url)
 static size_t message_of_call(const struct call *c, const char *tool_call_id)
 {
     for (size_t i = 0; i < json_array_size(c->messages); i++) {
-        if (is_word(json_object_get(json_array_get(c->messages, i), "tool_call_id"),
-                    tool_call_id)) {
+        if (backend_is_word(json_object_get(json_array_get(c->messages, i), "tool_call_id"),
+                            tool_call_id)) {
             return i;
         }
     }
@@ -391,16 +373,16 @@ static json_t *result_part(struct building *b, const json_t *block)
 static json_t *part_of(struct building *b, const json_t *block, size_t n_calls)
 {
     const json_t *type = json_object_get(block, "type");
-    if (is_word(type, "image")) {
+    if (backend_is_word(type, "image")) {
         return image_part(b, json_object_get(block, "source"));
     }
-    if (is_word(type, "tool_use")) {
+    if (backend_is_word(type, "tool_use")) {
         json_t *place = json_pack("[O,I]", json_object_get(block, "name"), (json_int_t)n_calls);
         const char *id = json_string_value(json_object_get(block, "id"));
         return json_object_set_new(b->calls, id, place) == 0 ? call_part(b, block, n_calls == 0)
                                                              : NULL;
     }
-    if (is_word(type, "tool_result")) {
+    if (backend_is_word(type, "tool_result")) {
         return result_part(b, block);
     }
     return json_pack("{s:O}", "text", json_object_get(block, "text"));
@@ -442,7 +424,7 @@ static bool sort_results(struct building *b, const json_t *blocks, json_t *parts
     }
     json_decref(sorted);
     free(list);
-    return ok || no_memory(b->f);
+    return ok || backend_no_memory(b->f);
 }
 
 static json_t *parts_of(struct building *b, const json_t *content)
@@ -458,8 +440,8 @@ static json_t *parts_of(struct building *b, const json_t *content)
             json_decref(parts);
             return NULL;
         }
-        n_calls += is_word(json_object_get(block, "type"), "tool_use");
-        n_results += is_word(json_object_get(block, "type"), "tool_result");
+        n_calls += backend_is_word(json_object_get(block, "type"), "tool_use");
+        n_results += backend_is_word(json_object_get(block, "type"), "tool_result");
     }
     if (!sort_results(b, content, parts, n_results)) {
         json_decref(parts);
@@ -473,7 +455,7 @@ static json_t *wire_contents(struct building *b, const json_t *turns)
     json_t *contents = json_array();
     for (size_t i = 0; i < json_array_size(turns); i++) {
         const json_t *turn = json_array_get(turns, i);
-        bool is_model = is_word(json_object_get(turn, "role"), "assistant");
+        bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
         json_t *parts = parts_of(b, json_object_get(turn, "content"));
         json_t *content =
             json_pack("{s:s,s:o}", "role", is_model ? "model" : "user", "parts", parts);
@@ -530,16 +512,5 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 bool google_request_encode(const struct call *c, struct buf *body, struct headers *h,
                            struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f);
 }

@@ -3,7 +3,6 @@
 #include "items.h"
 #include "wire_chat.h"
 
-#include "gateway/base/jsonio.h"
 #include "gateway/base/limits.h"
 #include <string.h>
 
@@ -18,20 +17,9 @@ struct building {
     const char *developer, *system, *unknown_key;
 };
 
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 static bool is_role(const json_t *message, const char *role)
 {
-    return is_word(json_object_get(message, "role"), role);
+    return backend_is_word(json_object_get(message, "role"), role);
 }
 
 static bool refuse(struct building *t, size_t at, const char *what)
@@ -41,7 +29,7 @@ static bool refuse(struct building *t, size_t at, const char *what)
 
 static bool append(struct building *t, json_t *list, json_t *item)
 {
-    return json_array_append_new(list, item) == 0 || no_memory(t->f);
+    return json_array_append_new(list, item) == 0 || backend_no_memory(t->f);
 }
 
 /* ---- parts of a message */
@@ -58,7 +46,7 @@ static bool add_image(struct building *t, json_t *parts, const json_t *part, siz
     if (!t->c->provider->quirks.has_strict_messages) {
         json_t *said = json_is_string(detail) ? json_incref((json_t *)detail) : json_string("auto");
         (void)json_object_set_new(out, "detail", said);
-    } else if (detail && !is_word(detail, "auto")) {
+    } else if (detail && !backend_is_word(detail, "auto")) {
         t->detail = t->detail ? t->detail : detail;
     }
     return append(t, parts, out);
@@ -86,13 +74,13 @@ static bool add_file(struct building *t, json_t *parts, const json_t *part, size
 static bool add_part(struct building *t, json_t *parts, const json_t *part, size_t at)
 {
     const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
-    if (is_word(type, "image_url")) {
+    if (backend_is_word(type, "image_url")) {
         return add_image(t, parts, part, at);
     }
-    if (is_word(type, "file")) {
+    if (backend_is_word(type, "file")) {
         return add_file(t, parts, part, at);
     }
-    if (!is_word(type, "text") || !json_is_string(text)) {
+    if (!backend_is_word(type, "text") || !json_is_string(text)) {
         return failure_set(t->f, 400, "unsupported_content", "messages",
                            "messages[%zu]: content part '%.40s' is not supported by this backend",
                            at, json_is_string(type) ? json_string_value(type) : "without type");
@@ -105,7 +93,7 @@ static json_t *wire_content(struct building *t, const json_t *content, size_t at
 {
     if (!json_is_array(content)) {
         json_t *text = json_is_string(content) ? json_incref((json_t *)content) : json_string("");
-        (void)(text || no_memory(t->f));
+        (void)(text || backend_no_memory(t->f));
         return text;
     }
     json_t *parts = json_array();
@@ -114,11 +102,11 @@ static json_t *wire_content(struct building *t, const json_t *content, size_t at
     json_array_foreach ((json_t *)content, i, part) { /* the macro wants no const */
         if (!parts || !add_part(t, parts, part, at)) {
             json_decref(parts);
-            (void)no_memory(t->f); /* the first failure stays */
+            (void)backend_no_memory(t->f); /* the first failure stays */
             return NULL;
         }
     }
-    (void)(parts || no_memory(t->f));
+    (void)(parts || backend_no_memory(t->f));
     return parts;
 }
 
@@ -132,14 +120,16 @@ static bool add_text(struct building *t, struct buf *b, const json_t *content, c
     json_t *part;
     json_array_foreach ((json_t *)content, i, part) { /* the macro wants no const */
         const json_t *type = json_object_get(part, "type");
-        const json_t *text = json_object_get(part, is_word(type, "refusal") ? "refusal" : "text");
-        if ((!is_word(type, "text") && !is_word(type, "refusal")) || !json_is_string(text)) {
+        const json_t *text =
+            json_object_get(part, backend_is_word(type, "refusal") ? "refusal" : "text");
+        if ((!backend_is_word(type, "text") && !backend_is_word(type, "refusal")) ||
+            !json_is_string(text)) {
             return refuse(t, at, "only text is possible in a message of this role");
         }
         ok = ok && (b->len == 0 || buf_puts(b, between)) &&
              buf_append(b, json_string_value(text), json_string_length(text));
     }
-    return ok || no_memory(t->f);
+    return ok || backend_no_memory(t->f);
 }
 
 /* ---- items */
@@ -214,7 +204,7 @@ static bool add_result(struct building *t, const json_t *message, size_t at)
         output = wire_content(t, content, at);
     }
     if (!output) {
-        return no_memory(t->f); /* the first failure stays */
+        return backend_no_memory(t->f); /* the first failure stays */
     }
     return append(t, t->out->list,
                   json_pack("{s:s,s:s,s:o}", "type", "function_call_output", "call_id",
@@ -312,7 +302,7 @@ static bool add_instruction(struct building *t, const json_t *message, size_t at
     bool ok = add_text(t, &text, json_object_get(message, "content"), "\n\n", at);
     if (ok && text.len > 0) {
         ok = ((b->len == 0 || buf_puts(b, "\n\n")) && buf_append(b, text.p, text.len)) ||
-             no_memory(t->f);
+             backend_no_memory(t->f);
     }
     buf_release(&text);
     return ok;
@@ -360,7 +350,7 @@ bool items_build(struct items *t, const struct call *c, struct failure *f)
     struct building b = {.out = t, .c = c, .f = f};
     size_t n_first = n_instructions(c);
     t->list = json_array();
-    bool ok = t->list ? wire_chat_check(c, f) : no_memory(f);
+    bool ok = t->list ? wire_chat_check(c, f) : backend_no_memory(f);
     for (size_t i = 0; ok && i < json_array_size(c->messages); i++) {
         const json_t *message = json_array_get(c->messages, i);
         ok = i < n_first ? add_instruction(&b, message, i) : add_message(&b, message, i);
@@ -378,7 +368,7 @@ static json_t *flat_tool(const json_t *tool)
                  *description = json_object_get(function, "description"),
                  *name = json_object_get(function, "name"),
                  *schema = json_object_get(function, "parameters");
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
+    if (!backend_is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
         return NULL;
     }
     json_t *out = json_pack("{s:s,s:O}", "type", "function", "name", name);
@@ -409,7 +399,7 @@ json_t *items_tools(const json_t *tools, struct failure *f)
             return NULL;
         }
     }
-    (void)(out || no_memory(f));
+    (void)(out || backend_no_memory(f));
     return out;
 }
 

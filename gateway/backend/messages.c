@@ -6,17 +6,6 @@
 #include "gateway/base/limits.h"
 #include <string.h>
 
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 json_t *messages_refuse(struct messages *b, size_t at, const char *what)
 {
     (void)failure_set(b->f, 400, "unsupported_content", "messages", "messages[%zu]: %s", at, what);
@@ -35,15 +24,15 @@ static const char *wire_role(struct messages *b, const json_t *role)
 {
     static const char *const kept[] = {"user", "assistant", "tool"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (is_word(role, kept[i])) {
+        if (backend_is_word(role, kept[i])) {
             return kept[i];
         }
     }
-    if (!is_word(role, "system") && !is_word(role, "developer")) {
+    if (!backend_is_word(role, "system") && !backend_is_word(role, "developer")) {
         return NULL;
     }
     bool has_system = !backend_refuses(b->c, BEHAVIOUR_SYSTEM_ROLE);
-    if (is_word(role, "developer")) {
+    if (backend_is_word(role, "developer")) {
         b->developer = b->developer ? b->developer : role;
     } else if (!has_system) {
         b->system = b->system ? b->system : role;
@@ -103,11 +92,11 @@ static bool add_image(struct messages *b, const struct message *m, json_t *parts
         return refuse(b, m->at, "image_url.url must be an http address or data:TYPE;base64,DATA");
     }
     json_t *inner = json_pack("{s:O}", "url", url);
-    if (json_is_string(detail) && !is_word(detail, "auto")) {
+    if (json_is_string(detail) && !backend_is_word(detail, "auto")) {
         (void)json_object_set(inner, "detail", (json_t *)detail);
     }
     json_t *block = json_pack("{s:s,s:o}", "type", "image_url", "image_url", inner);
-    return json_array_append_new(parts, block) == 0 || no_memory(b->f);
+    return json_array_append_new(parts, block) == 0 || backend_no_memory(b->f);
 }
 
 static bool add_text(struct messages *b, json_t *parts, const json_t *text)
@@ -115,7 +104,7 @@ static bool add_text(struct messages *b, json_t *parts, const json_t *text)
     return json_string_length(text) == 0 ||
            json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", text)) ==
                0 ||
-           no_memory(b->f);
+           backend_no_memory(b->f);
 }
 
 static bool add_part(struct messages *b, const struct message *m, json_t *parts, const json_t *part)
@@ -138,7 +127,7 @@ static json_t *read_parts(struct messages *b, const struct message *m, const jso
 {
     const json_t *content = json_object_get(message, "content");
     json_t *parts = json_array(), *part;
-    bool ok = parts || no_memory(b->f);
+    bool ok = parts || backend_no_memory(b->f);
     ok = ok && add_text(b, parts, content);
     size_t i;
     json_array_foreach ((json_t *)content, i, part) {
@@ -161,7 +150,7 @@ static const char *name_of_call(const struct messages *b, size_t at, const char 
         const json_t *calls = json_object_get(json_array_get(b->c->messages, at), "tool_calls");
         for (size_t i = json_array_size(calls); i-- > 0;) {
             const json_t *call = json_array_get(calls, i);
-            if (is_word(json_object_get(call, "id"), id)) {
+            if (backend_is_word(json_object_get(call, "id"), id)) {
                 return json_string_value(
                     json_object_get(json_object_get(call, "function"), "name"));
             }
@@ -305,7 +294,7 @@ json_t *messages_build(const struct call *c, message_fn *fn, struct failure *f)
     }
     if (!ok || !note_changes(&b)) {
         json_decref(list);
-        (void)no_memory(f); /* where nothing else was said */
+        (void)backend_no_memory(f); /* where nothing else was said */
         return NULL;
     }
     return list;
@@ -315,7 +304,7 @@ json_t *messages_build(const struct call *c, message_fn *fn, struct failure *f)
 
 static bool is_image(const json_t *part)
 {
-    return is_word(json_object_get(part, "type"), "image_url");
+    return backend_is_word(json_object_get(part, "type"), "image_url");
 }
 
 json_t *messages_text(const struct message *m, struct messages *b)
@@ -390,7 +379,7 @@ static json_t *wire_tool(const json_t *tool)
                  *description = json_object_get(function, "description");
     const json_t *name = json_object_get(function, "name"),
                  *schema = json_object_get(function, "parameters");
-    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
+    if (!backend_is_word(json_object_get(tool, "type"), "function") || !json_is_string(name)) {
         return NULL;
     }
     json_t *inner = json_pack("{s:O}", "name", name);

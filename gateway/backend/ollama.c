@@ -6,27 +6,12 @@
 #include "emit.h"
 #include "logprobs.h"
 #include "messages.h"
-#include "pieces.h"
 
-#include "gateway/base/jsonio.h"
-#include "gateway/base/limits.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
 
 static json_t *wire_calls(const struct message *m)
 {
@@ -69,7 +54,7 @@ static bool wire_images(const struct message *m, struct messages *b, json_t **ou
         list = list ? list : json_array();
         if (json_array_append_new(list, json_string(mark + 8)) != 0) {
             json_decref(list);
-            return no_memory(b->f);
+            return backend_no_memory(b->f);
         }
     }
     *out = list;
@@ -96,17 +81,10 @@ static json_t *wire_message(const struct message *m, struct messages *b)
     json_decref(images);
     if (!ok) {
         json_decref(out);
-        (void)no_memory(b->f);
+        (void)backend_no_memory(b->f);
         return NULL;
     }
     return out;
-}
-
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
 }
 
 static bool ollama_shape(const struct call *c, enum param p, json_t **value, const char **path,
@@ -116,16 +94,16 @@ static bool ollama_shape(const struct call *c, enum param p, json_t **value, con
     const json_t *schema;
     switch (p) {
     case PARAM_TOOLS:
-        return swap(value, messages_tools(*value, f), f);
+        return backend_swap(value, messages_tools(*value, f), f);
     case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
         *path = "format"; /* claims write the value beside it */
-        return swap(value, json_string("json"), f);
+        return backend_swap(value, json_string("json"), f);
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         *path = "format";
         schema = messages_schema(*value);
-        return swap(value, schema ? json_incref((json_t *)schema) : json_string("json"), f);
+        return backend_swap(value, schema ? json_incref((json_t *)schema) : json_string("json"), f);
     case PARAM_REASONING_EFFORT: /* a level, or whether at all */
-        return !is_word(*value, "none") || swap(value, json_false(), f);
+        return !backend_is_word(*value, "none") || backend_swap(value, json_false(), f);
     default:
         return true;
     }
@@ -146,18 +124,7 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool ollama_encode(const struct call *c, struct buf *body, struct headers *h,
                           struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f);
 }
 
 /* ---- decode */
@@ -165,7 +132,6 @@ static bool ollama_encode(const struct call *c, struct buf *body, struct headers
 #define TOOLS_MAX 128 /* calls of one answer */
 
 struct decoder {
-    struct pieces pieces;
     struct emitter out;
     bool has_meta;
     char stamp[24]; /* digits of the first created_at: ids for calls that have none */
@@ -174,20 +140,13 @@ struct decoder {
 
 static struct decoder *ollama_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void ollama_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
+    emit_free(d);
 }
 
 static bool take_meta(struct decoder *d, const json_t *o)
@@ -219,15 +178,8 @@ static bool take_call(struct decoder *d, const json_t *call)
         return emit_malformed(&d->out, "holds more tool calls than can be");
     }
     (void)snprintf(made, sizeof made, "call_%s_%u", d->stamp, d->n_tools);
-    struct buf text;
-    buf_init(&text, LIMIT_ANSWER_BYTES);
-    bool is_written = json_is_object(arguments) && jsonio_write(&text, arguments);
-    const char *s = json_string_length(arguments) > 0 ? json_string_value(arguments)
-                    : is_written                      ? text.p
-                                                      : "{}";
-    bool ok = emit_tool(&d->out, 0, d->n_tools++, id && id[0] ? id : made, name ? name : "", s);
-    buf_release(&text);
-    return ok;
+    return emit_tool_json(&d->out, 0, d->n_tools++, id && id[0] ? id : made, name ? name : "",
+                          arguments);
 }
 
 static bool take_message(struct decoder *d, const json_t *o)
@@ -291,14 +243,12 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
 static bool ollama_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                           struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool ollama_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    emit_begin(&d->out, d->pieces.is_stream, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) &&
+    return emit_feed_end(d, on_json, fn, ud, f) &&
            (d->out.is_ended || emit_malformed(&d->out, "ended before it was done: it was cut off"));
 }
 

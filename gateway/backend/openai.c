@@ -5,15 +5,12 @@
  * functions) and strict in one thing: a choice without a finish reason has not ended.
  */
 #include "backend.h"
+#include "emit.h"
 #include "logprobs.h"
 #include "wire_chat.h"
-#include "refusal.h"
-#include "pieces.h"
 #include "think.h"
 
 #include "gateway/base/jsonio.h"
-#include "gateway/base/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
@@ -41,15 +38,7 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool openai_encode(const struct call *c, struct buf *body, struct headers *h,
                           struct failure *f)
 {
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok ||
-           failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
+    return backend_encode_with(c, build_body, body, h, f);
 }
 
 /* One integer says both: how many alternatives, where 0 still asks for the chosen token. So it is
@@ -88,28 +77,20 @@ static bool openai_shape(const struct call *c, enum param p, json_t **value, con
 /* ---- decode */
 
 struct decoder {
-    struct pieces pieces;
-    bool has_meta, has_fingerprint, has_seed, has_content, is_ended;
+    struct emitter out;
+    bool has_meta, has_fingerprint, has_seed;
     bool thinks_in_tags, is_filtered; /* is_filtered: the provider says so beside the choices */
     struct {
         bool is_seen, is_finished, is_blank, has_tools; /* is_blank: the finish reason was "" */
         struct think think;
     } choice[ANSWER_CHOICES_MAX];
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *openai_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat; /* the two shapes never collide: `text` is read where there is neither message
                       nor delta */
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void openai_decoder_set(struct decoder *d, const struct provider_quirks *q)
@@ -119,33 +100,7 @@ static void openai_decoder_set(struct decoder *d, const struct provider_quirks *
 
 static void openai_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
-}
-
-static bool cut_off(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, "stream_incomplete", NULL, "the backend's answer %s", what);
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
-}
-
-static bool emit_text(struct decoder *d, enum delta_kind kind, unsigned choice, const json_t *text,
-                      json_t *items)
-{
-    struct slice s = {json_string_value(text), json_string_length(text)};
-    if (s.len == 0 && !items) {
-        return true;
-    }
-    d->has_content = true;
-    struct delta x = {.kind = kind, .choice = choice, .text = s, .json = items};
-    return d->fn(&x, d->ud);
+    emit_free(d);
 }
 
 struct tagged {
@@ -156,18 +111,16 @@ struct tagged {
 static bool take_tagged(struct slice text, bool is_reasoning, void *ud)
 {
     struct tagged *t = ud;
-    struct delta x = {
-        .kind = is_reasoning ? DELTA_REASONING : DELTA_TEXT, .choice = t->choice, .text = text};
-    t->d->has_content = true;
-    return t->d->fn(&x, t->d->ud);
+    return emit_slice(&t->d->out, is_reasoning ? DELTA_REASONING : DELTA_TEXT, t->choice, text,
+                      NULL);
 }
 
 /* Text of the answer, in which some hide their reasoning. */
-static bool emit_answer(struct decoder *d, unsigned choice, const json_t *text, json_t *items)
+static bool tell_answer(struct decoder *d, unsigned choice, const json_t *text, json_t *items)
 {
     struct tagged t = {d, choice};
     if (!d->thinks_in_tags || items) { /* who does has no log-probabilities */
-        return emit_text(d, DELTA_TEXT, choice, text, items);
+        return emit_text(&d->out, DELTA_TEXT, choice, text, items);
     }
     return think_feed(&d->choice[choice].think,
                       (struct slice){json_string_value(text), json_string_length(text)},
@@ -176,26 +129,26 @@ static bool emit_answer(struct decoder *d, unsigned choice, const json_t *text, 
 
 /* {"type":"thinking","thinking":"text" or [{"type":"text","text"}]}; {"type":"text","text"}; others
  * (references) hold no text. */
-static bool emit_part(struct decoder *d, unsigned choice, const json_t *part, bool is_thinking)
+static bool tell_part(struct decoder *d, unsigned choice, const json_t *part, bool is_thinking)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     const json_t *thinking = json_object_get(part, "thinking");
     if (type && strcmp(type, "thinking") == 0 && !is_thinking) {
         size_t i;
         json_t *inner;
-        if (!emit_text(d, DELTA_REASONING, choice, thinking, NULL)) {
+        if (!emit_text(&d->out, DELTA_REASONING, choice, thinking, NULL)) {
             return false;
         }
         json_array_foreach ((json_t *)thinking, i, inner) { /* the macro wants no const */
-            if (!emit_part(d, choice, inner, true)) {
+            if (!tell_part(d, choice, inner, true)) {
                 return false;
             }
         }
         return true;
     }
     const json_t *text = json_object_get(part, "text");
-    return is_thinking ? emit_text(d, DELTA_REASONING, choice, text, NULL)
-                       : emit_answer(d, choice, text, NULL);
+    return is_thinking ? emit_text(&d->out, DELTA_REASONING, choice, text, NULL)
+                       : tell_answer(d, choice, text, NULL);
 }
 
 /* reasoning_content, or reasoning, or the texts of reasoning_details (OpenRouter sends the last two
@@ -206,7 +159,7 @@ static bool take_reasoning(struct decoder *d, unsigned choice, const json_t *nod
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *text = json_object_get(node, keys[i]);
         if (json_string_length(text) > 0) {
-            return emit_text(d, DELTA_REASONING, choice, text, NULL);
+            return emit_text(&d->out, DELTA_REASONING, choice, text, NULL);
         }
     }
     size_t i;
@@ -214,7 +167,7 @@ static bool take_reasoning(struct decoder *d, unsigned choice, const json_t *nod
     json_array_foreach (json_object_get(node, "reasoning_details"), i, part) {
         const json_t *text = json_object_get(part, "text");
         text = json_is_string(text) ? text : json_object_get(part, "summary");
-        if (!emit_text(d, DELTA_REASONING, choice, text, NULL)) {
+        if (!emit_text(&d->out, DELTA_REASONING, choice, text, NULL)) {
             return false;
         }
     }
@@ -230,36 +183,22 @@ static bool take_text(struct decoder *d, unsigned choice, const json_t *content,
     size_t i;
     json_t *part;
     json_array_foreach ((json_t *)content, i, part) {
-        ok = ok && emit_part(d, choice, part, false);
+        ok = ok && tell_part(d, choice, part, false);
     }
-    ok = ok && emit_answer(d, choice, content, items);
+    ok = ok && tell_answer(d, choice, content, items);
     json_decref(items);
     return ok;
 }
 
-static bool emit_tool(struct decoder *d, unsigned choice, unsigned index, const char *id,
+static bool tell_tool(struct decoder *d, unsigned choice, unsigned index, const char *id,
                       const json_t *function)
 {
     const json_t *arguments = json_object_get(function, "arguments");
-    struct buf written;
-    buf_init(&written, LIMIT_ANSWER_BYTES);
-    if (json_is_object(arguments)) { /* some servers send them parsed */
-        (void)jsonio_write(&written, arguments);
-    }
-    const char *text = json_is_string(arguments) ? json_string_value(arguments) : written.p;
-    json_t *tool =
-        backend_tool_delta(index, id, json_string_value(json_object_get(function, "name")), text);
-    buf_release(&written);
-    if (!tool) {
-        return failure_set(d->f, 500, "out_of_memory", NULL,
-                           "out of memory while reading the backend's answer");
-    }
-    d->has_content = true;
+    const char *name = json_string_value(json_object_get(function, "name"));
     d->choice[choice].has_tools = true;
-    struct delta x = {.kind = DELTA_TOOL, .choice = choice, .json = tool};
-    bool ok = d->fn(&x, d->ud);
-    json_decref(tool);
-    return ok;
+    return json_is_object(arguments) /* some servers send them parsed */
+               ? emit_tool_json(&d->out, choice, index, id, name, arguments)
+               : emit_tool(&d->out, choice, index, id, name, json_string_value(arguments));
 }
 
 #define TOOLS_MAX 128 /* calls of one choice: OpenAI's own limit on functions */
@@ -272,10 +211,10 @@ static bool take_tools(struct decoder *d, unsigned choice, const json_t *node)
         const json_t *index = json_object_get(call, "index");
         json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
         if (at < 0 || at >= TOOLS_MAX) {
-            return malformed(d, "holds more tool calls than can be");
+            return emit_malformed(&d->out, "holds more tool calls than can be");
         }
         const char *id = json_string_value(json_object_get(call, "id"));
-        if (!emit_tool(d, choice, (unsigned)at, id && id[0] ? id : NULL,
+        if (!tell_tool(d, choice, (unsigned)at, id && id[0] ? id : NULL,
                        json_object_get(call, "function"))) {
             return false;
         }
@@ -283,35 +222,30 @@ static bool take_tools(struct decoder *d, unsigned choice, const json_t *node)
     const json_t *old =
         json_object_get(node, "function_call"); /* before tools there was one function */
     if (json_is_object(old)) {
-        return emit_tool(d, choice, 0, json_object_get(old, "name") ? "call_0" : NULL, old);
+        return tell_tool(d, choice, 0, json_object_get(old, "name") ? "call_0" : NULL, old);
     }
     return true;
 }
 
-static bool emit_finish(struct decoder *d, unsigned choice, const char *word)
+static bool tell_finish(struct decoder *d, unsigned choice, const char *word)
 {
-    bool is_error;
-    enum finish finish = backend_finish(word, &is_error);
-    if (is_error) {
-        struct refusal r = {.message = "the model could not go on"};
-        r.status = strcmp(word, "insufficient_system_resource") == 0 ? 503 : 502;
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-    }
+    int status;
     bool has_tools = d->choice[choice].has_tools;
-    if (finish == FINISH_STOP && has_tools) {
-        finish = FINISH_TOOL_CALLS; /* TGI, and forced calls at some others, say stop */
-    } else if (finish == FINISH_TOOL_CALLS && !has_tools) {
-        finish = FINISH_STOP; /* Cerebras in JSON mode: there is no call that could be answered */
-    }
-    finish = d->is_filtered ? FINISH_CONTENT_FILTER : finish;
+    enum finish finish = backend_finish(word, &status);
     struct tagged t = {d, choice};
-    if (d->thinks_in_tags && !think_end(&d->choice[choice].think, take_tagged, &t)) {
+    if (!status && d->thinks_in_tags && !think_end(&d->choice[choice].think, take_tagged, &t)) {
         return false;
     }
     d->choice[choice].is_finished = true;
-    struct delta x = {
-        .kind = DELTA_FINISH, .choice = choice, .text = slice_str(word), .finish = finish};
-    return d->fn(&x, d->ud);
+    if (!status && d->is_filtered) {
+        return emit_finish_as(&d->out, choice, word, FINISH_CONTENT_FILTER);
+    }
+    if (finish == FINISH_TOOL_CALLS && !has_tools) {
+        /* Cerebras in JSON mode: there is no call that could be answered */
+        return emit_finish_as(&d->out, choice, word, FINISH_STOP);
+    }
+    /* TGI, and forced calls at some others, say stop beside calls */
+    return emit_finish(&d->out, choice, word, has_tools, NULL);
 }
 
 static bool take_finish(struct decoder *d, unsigned choice, const json_t *reason)
@@ -325,7 +259,7 @@ static bool take_finish(struct decoder *d, unsigned choice, const json_t *reason
     if (!word || d->choice[choice].is_finished || strcmp(word, "null") == 0) {
         return true;
     }
-    return emit_finish(d, choice, word);
+    return tell_finish(d, choice, word);
 }
 
 static bool take_choice(struct decoder *d, const json_t *choice, size_t position)
@@ -333,20 +267,20 @@ static bool take_choice(struct decoder *d, const json_t *choice, size_t position
     const json_t *index = json_object_get(choice, "index");
     json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)position;
     if (!json_is_object(choice) || at < 0 || at >= ANSWER_CHOICES_MAX) {
-        return malformed(d, "holds a choice that was not asked for");
+        return emit_malformed(&d->out, "holds a choice that was not asked for");
     }
     unsigned n = (unsigned)at;
     d->choice[n].is_seen = true;
     const json_t *node = json_object_get(choice, "delta"),
                  *lp = json_object_get(choice, "logprobs");
     const json_t *message = json_object_get(choice, "message");
-    if (!json_is_object(node) || (!d->pieces.is_stream && json_is_object(message))) {
+    if (!json_is_object(node) || (!d->out.pieces.is_stream && json_is_object(message))) {
         node = message; /* a schema of Perplexity's gives every choice both */
     }
     const json_t *content = json_object_get(node, "content");
     content = json_is_object(node) ? content : json_object_get(choice, "text");
     return take_reasoning(d, n, node) && take_text(d, n, content, lp) &&
-           emit_text(d, DELTA_REFUSAL, n, json_object_get(node, "refusal"), NULL) &&
+           emit_text(&d->out, DELTA_REFUSAL, n, json_object_get(node, "refusal"), NULL) &&
            take_tools(d, n, node) && take_finish(d, n, json_object_get(choice, "finish_reason"));
 }
 
@@ -382,7 +316,7 @@ static bool take_meta(struct decoder *d, const json_t *o)
     d->has_meta = true;
     d->has_fingerprint = d->has_fingerprint || fingerprint;
     d->has_seed = d->has_seed || has_seed;
-    return d->fn(&x, d->ud);
+    return emit_delta(&d->out, &x);
 }
 
 static bool take_usage(struct decoder *d, const json_t *o)
@@ -421,8 +355,7 @@ static bool take_usage(struct decoder *d, const json_t *o)
         total == x.prompt_tokens + x.completion_tokens + x.reasoning_tokens) {
         x.completion_tokens += x.reasoning_tokens;
     }
-    struct delta delta = {.kind = DELTA_USAGE, .usage = x};
-    return d->fn(&delta, d->ud);
+    return emit_usage(&d->out, &x);
 }
 
 /* The end of a stream, by its mark or its last byte, or of a whole body. may_be_blank: "" counts as
@@ -434,18 +367,16 @@ static bool end_answer(struct decoder *d, bool may_be_blank)
         bool is_open = d->choice[i].is_seen && !d->choice[i].is_finished;
         is_any = is_any || d->choice[i].is_seen;
         if (is_open && !(may_be_blank && d->choice[i].is_blank)) {
-            return cut_off(d, "ended without a finish reason: it was cut off");
+            return emit_cut_off(&d->out, "ended without a finish reason: it was cut off");
         }
-        if (is_open && !emit_finish(d, i, "")) {
+        if (is_open && !tell_finish(d, i, "")) {
             return false;
         }
     }
     if (!is_any) {
-        return malformed(d, "holds no choice");
+        return emit_malformed(&d->out, "holds no choice");
     }
-    d->is_ended = true;
-    struct delta x = {.kind = DELTA_END};
-    return d->fn(&x, d->ud);
+    return emit_end(&d->out);
 }
 
 static bool on_json(const json_t *o, struct slice event, void *ud)
@@ -453,14 +384,14 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     struct decoder *d = ud;
     (void)event; /* the objects say themselves what they are */
     struct refusal r;
-    if (d->is_ended) {
+    if (d->out.is_ended) {
         return true; /* whatever follows the end mark */
     }
     if (!o) {
         return end_answer(d, true);
     }
     if (refusal_read(o, &r)) {
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+        return emit_refused(&d->out, &r);
     }
     d->is_filtered = d->is_filtered || json_is_true(json_object_get(o, "input_sensitive")) ||
                      json_is_true(json_object_get(o, "output_sensitive"));
@@ -477,7 +408,7 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     if (!take_usage(d, o)) {
         return false;
     }
-    if (d->pieces.is_stream) {
+    if (d->out.pieces.is_stream) {
         return true;
     }
     for (unsigned k = 0; k < ANSWER_CHOICES_MAX;
@@ -487,24 +418,15 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     return end_answer(d, true);
 }
 
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
-}
-
 static bool openai_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                           struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool openai_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) && (d->is_ended || end_answer(d, false));
+    return emit_feed_end(d, on_json, fn, ud, f) && (d->out.is_ended || end_answer(d, false));
 }
 
 const struct backend backend_openai = {

@@ -6,28 +6,14 @@
  * only.
  */
 #include "backend.h"
+#include "emit.h"
 #include "logprobs.h"
-#include "refusal.h"
-#include "pieces.h"
 #include "turns.h"
 
-#include "gateway/base/jsonio.h"
 #include "gateway/base/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
 
 static bool is_of_predict(const struct claim *claim)
 {
@@ -54,7 +40,7 @@ static bool has_image(const json_t *content)
     size_t i;
     json_t *part;
     json_array_foreach ((json_t *)content, i, part) { /* the macro wants no const */
-        if (is_word(json_object_get(part, "type"), "image_url")) {
+        if (backend_is_word(json_object_get(part, "type"), "image_url")) {
             return true;
         }
     }
@@ -67,7 +53,7 @@ static size_t find_message(const struct call *c, bool image)
     for (size_t i = 0; i < json_array_size(c->messages); i++) {
         const json_t *message = json_array_get(c->messages, i);
         bool is_tool = json_object_get(message, "tool_calls") ||
-                       is_word(json_object_get(message, "role"), "tool");
+                       backend_is_word(json_object_get(message, "role"), "tool");
         if (image ? has_image(json_object_get(message, "content")) : is_tool) {
             return i;
         }
@@ -89,7 +75,7 @@ static json_t *turn_text(const struct call *c, const json_t *turn, struct failur
     for (size_t i = 0; ok && i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i), *text = json_object_get(block, "text");
         if (!text) {
-            bool is_image = is_word(json_object_get(block, "type"), "image");
+            bool is_image = backend_is_word(json_object_get(block, "type"), "image");
             ok = failure_set(f, 400, "unsupported_content", "messages",
                              "messages[%zu]: this backend knows texts only: leave %s out",
                              find_message(c, is_image), is_image ? "images" : "tools");
@@ -110,7 +96,7 @@ static json_t *wire_messages(const struct call *c, const json_t *turns, bool is_
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(turns); i++) {
         const json_t *turn = json_array_get(turns, i);
-        bool is_model = is_word(json_object_get(turn, "role"), "assistant");
+        bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
         json_t *text = turn_text(c, turn, f);
         json_t *message =
             json_pack("{s:s,s:o}", "author", authors[is_vertex][is_model], "content", text);
@@ -173,12 +159,13 @@ static bool put_chat(const struct call *c, json_t *body, struct failure *f)
     }
     turns_release(&t);
     if (!said) {
-        return no_memory(f);
+        return backend_no_memory(f);
     }
     json_t *wire = !predict  ? said
                    : is_chat ? json_pack("[o]", said)
                              : json_pack("[{s:o}]", "prompt", said);
-    return json_object_set_new(body, predict ? "instances" : "prompt", wire) == 0 || no_memory(f);
+    return json_object_set_new(body, predict ? "instances" : "prompt", wire) == 0 ||
+           backend_no_memory(f);
 }
 
 static bool put_prompt(const struct call *c, json_t *body, struct failure *f)
@@ -194,7 +181,14 @@ static bool put_prompt(const struct call *c, json_t *body, struct failure *f)
     bool predict = is_predict(c);
     json_t *wire =
         predict ? json_pack("[{s:O}]", "prompt", prompt) : json_pack("{s:O}", "text", prompt);
-    return json_object_set_new(body, predict ? "instances" : "prompt", wire) == 0 || no_memory(f);
+    return json_object_set_new(body, predict ? "instances" : "prompt", wire) == 0 ||
+           backend_no_memory(f);
+}
+
+static bool build_body(const struct call *c, json_t *body, struct failure *f)
+{
+    return (c->messages ? put_chat(c, body, f) : put_prompt(c, body, f)) &&
+           backend_encode_params(c, body, f);
 }
 
 static bool palm_encode(const struct call *c, struct buf *body, struct headers *h,
@@ -202,15 +196,7 @@ static bool palm_encode(const struct call *c, struct buf *body, struct headers *
 {
     struct call whole = *c;
     whole.stream = false; /* there is no other */
-    json_t *o = json_object();
-    bool ok = o && (c->messages ? put_chat(c, o, f) : put_prompt(c, o, f)) &&
-              backend_encode_params(c, o, f) && backend_headers(&whole, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_with(&whole, build_body, body, h, f);
 }
 
 /* One integer says both: that probabilities are wanted, and of how many alternatives. */
@@ -227,7 +213,7 @@ static bool palm_shape(const struct call *c, enum param p, json_t **value, const
     *value = NULL;
     if (p == PARAM_LOGPROBS && is_on) {
         *value = json_integer(k > 0 ? k : 1);
-        return *value || no_memory(f);
+        return *value || backend_no_memory(f);
     }
     return true;
 }
@@ -235,37 +221,19 @@ static bool palm_shape(const struct call *c, enum param p, json_t **value, const
 /* ---- decode */
 
 struct decoder {
-    struct pieces pieces;
-    bool is_ended;
+    struct emitter out;
     unsigned n_choices;
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *palm_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void palm_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
+    emit_free(d);
 }
 
 /* {tokens, tokenLogProbs, topLogProbs}: the legacy lists under other names. */
@@ -285,24 +253,16 @@ static bool take_choice(struct decoder *d, const json_t *text, const json_t *log
 {
     unsigned at = d->n_choices++;
     if (at >= ANSWER_CHOICES_MAX) {
-        return malformed(d, "holds more candidates than can be");
+        return emit_malformed(&d->out, "holds more candidates than can be");
     }
     json_t *items = logprobs_of(logprobs);
-    struct delta x = {.kind = DELTA_TEXT,
-                      .choice = at,
-                      .text = {json_string_value(text), json_string_length(text)},
-                      .json = items};
-    bool ok = x.text.len == 0 || d->fn(&x, d->ud);
+    bool ok = json_string_length(text) == 0 || emit_text(&d->out, DELTA_TEXT, at, text, items);
     json_decref(items);
     char word[40] = "";
     if (blocked) {
         refusal_clean(slice_str(blocked), word, sizeof word);
     }
-    struct delta end = {.kind = DELTA_FINISH,
-                        .choice = at,
-                        .text = slice_str(word),
-                        .finish = blocked ? FINISH_CONTENT_FILTER : FINISH_STOP};
-    return ok && d->fn(&end, d->ud);
+    return ok && emit_finish_as(&d->out, at, word, blocked ? FINISH_CONTENT_FILTER : FINISH_STOP);
 }
 
 static bool is_blocked(const json_t *prediction, size_t at)
@@ -331,12 +291,12 @@ static bool take_prediction(struct decoder *d, const json_t *p)
 static bool take_usage(struct decoder *d, const json_t *o)
 {
     const json_t *counts = json_object_get(json_object_get(o, "metadata"), "tokenMetadata");
-    struct delta x = {.kind = DELTA_USAGE, .usage = {.is_known = true}};
-    x.usage.prompt_tokens =
+    struct usage u = {.is_known = true};
+    u.prompt_tokens =
         backend_count(json_object_get(json_object_get(counts, "inputTokenCount"), "totalTokens"));
-    x.usage.completion_tokens =
+    u.completion_tokens =
         backend_count(json_object_get(json_object_get(counts, "outputTokenCount"), "totalTokens"));
-    return !counts || d->fn(&x, d->ud);
+    return !counts || emit_usage(&d->out, &u);
 }
 
 static bool take_candidates(struct decoder *d, const json_t *candidates)
@@ -355,11 +315,11 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     struct decoder *d = ud;
     (void)event;
     struct refusal r;
-    if (!o || d->is_ended) {
+    if (!o || d->out.is_ended) {
         return true;
     }
     if (refusal_read(o, &r)) {
-        return refusal_inside(&r, d->pieces.is_stream, false, d->f);
+        return emit_refused(&d->out, &r);
     }
     const json_t *predictions = json_object_get(o, "predictions"),
                  *filter = json_array_get(json_object_get(o, "filters"), 0);
@@ -372,32 +332,21 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
         ok = take_choice(d, NULL, NULL, reason ? reason : "filtered");
     }
     if (ok && d->n_choices == 0) {
-        ok = malformed(d, "holds no candidates");
+        ok = emit_malformed(&d->out, "holds no candidates");
     }
-    struct delta end = {.kind = DELTA_END};
-    d->is_ended = true;
-    return ok && take_usage(d, o) && d->fn(&end, d->ud);
-}
-
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
+    return ok && take_usage(d, o) && emit_end(&d->out);
 }
 
 static bool palm_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                         struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool palm_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) &&
-           (d->is_ended || malformed(d, "holds no candidates"));
+    return emit_feed_end(d, on_json, fn, ud, f) &&
+           (d->out.is_ended || emit_malformed(&d->out, "holds no candidates"));
 }
 
 const struct backend backend_palm = {

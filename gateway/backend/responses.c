@@ -6,48 +6,26 @@
  * before (some servers leave the pieces out).
  */
 #include "backend.h"
+#include "emit.h"
 #include "items.h"
 #include "logprobs.h"
 #include "wire_chat.h"
-#include "pieces.h"
-#include "refusal.h"
 
 #include "gateway/base/jsonio.h"
-#include "gateway/base/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
-/* Replaces *value (taken) by `by`. */
-static bool swap(json_t **value, json_t *by, struct failure *f)
-{
-    json_decref(*value);
-    *value = by;
-    return by || no_memory(f);
-}
 
 /* {"type":"json_schema","json_schema":{name, schema, strict}} -> {"type":"json_schema",name, ..},
  * under text.format; a claim that names response_format wants it as in chat. */
 static bool shape_format(enum param p, json_t **value, const char **path, struct failure *f)
 {
     if (!*path || strncmp(*path, "text.format", 11) != 0) {
-        return wire_chat_shape_format(p, value, path) || no_memory(f);
+        return wire_chat_shape_format(p, value, path) || backend_no_memory(f);
     }
     *path = "text.format";
     if (p == PARAM_RESPONSE_FORMAT_JSON_OBJECT) {
-        return swap(value, json_pack("{s:s}", "type", "json_object"), f);
+        return backend_swap(value, json_pack("{s:s}", "type", "json_object"), f);
     }
     const json_t *inner = json_object_get(*value, "json_schema");
     json_t *flat = json_pack("{s:s}", "type", "json_schema");
@@ -56,7 +34,7 @@ static bool shape_format(enum param p, json_t **value, const char **path, struct
         json_decref(flat);
         flat = NULL;
     }
-    return swap(value, flat, f);
+    return backend_swap(value, flat, f);
 }
 
 #define WITH_LOGPROBS "message.output_text.logprobs"
@@ -67,10 +45,10 @@ static bool responses_shape(const struct call *c, enum param p, json_t **value, 
     (void)c;
     switch (p) {
     case PARAM_TOOLS:
-        return swap(value, items_tools(*value, f), f);
+        return backend_swap(value, items_tools(*value, f), f);
     case PARAM_TOOL_CHOICE:
         *path = "tool_choice"; /* whatever part of it the claim names */
-        return swap(value, items_tool_choice(*value, f), f);
+        return backend_swap(value, items_tool_choice(*value, f), f);
     case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         return shape_format(p, value, path, f);
@@ -83,7 +61,7 @@ static bool responses_shape(const struct call *c, enum param p, json_t **value, 
             *value = NULL; /* not asked for by leaving it out */
             return true;
         }
-        return swap(value, json_pack("[s]", WITH_LOGPROBS), f);
+        return backend_swap(value, json_pack("[s]", WITH_LOGPROBS), f);
     default:
         return true;
     }
@@ -140,18 +118,7 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
 static bool responses_encode(const struct call *c, struct buf *body, struct headers *h,
                              struct failure *f)
 {
-    if (!c->messages) {
-        return failure_set(f, 400, "unsupported_content", "prompt",
-                           "this backend has no raw completions: use /v1/chat/completions");
-    }
-    json_t *o = json_object();
-    bool ok = o && build_body(c, o, f) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_chat(c, build_body, body, h, f);
 }
 
 /* ---- decode */
@@ -159,73 +126,36 @@ static bool responses_encode(const struct call *c, struct buf *body, struct head
 #define OUTPUT_MAX 512 /* items of one answer: searches, reasoning, calls and messages */
 
 struct decoder {
-    struct pieces pieces;
-    bool has_meta, has_content, has_tools, is_ended;
+    struct emitter out;
+    bool has_meta;
     unsigned n_tools;
     struct {
         bool is_tool, has_arguments;
         unsigned tool;
         uint32_t told; /* parts whose text has come; those beyond 32 share the last bit */
     } item[OUTPUT_MAX];
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static struct decoder *responses_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
     (void)is_chat;
-    if (d) {
-        pieces_init(&d->pieces, form);
-    }
-    return d;
+    return emit_new(sizeof(struct decoder), form);
 }
 
 static void responses_decoder_free(struct decoder *d)
 {
-    if (d) {
-        pieces_release(&d->pieces);
-        free(d);
-    }
+    emit_free(d);
 }
 
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
-}
-
-static bool emit_text(struct decoder *d, enum delta_kind kind, const json_t *text,
+static bool tell_text(struct decoder *d, enum delta_kind kind, const json_t *text,
                       const json_t *logprobs)
 {
-    struct delta x = {.kind = kind, .text = {json_string_value(text), json_string_length(text)}};
     json_t *content =
         json_array_size(logprobs) > 0 ? json_pack("{s:O}", "content", logprobs) : NULL;
-    x.json = content ? logprobs_items(content, NULL) : NULL;
+    json_t *items = content ? logprobs_items(content, NULL) : NULL;
     json_decref(content);
-    bool ok = true;
-    if (x.text.len > 0 || x.json) {
-        d->has_content = true;
-        ok = d->fn(&x, d->ud);
-    }
-    json_decref(x.json);
-    return ok;
-}
-
-static bool emit_tool(struct decoder *d, unsigned tool, const char *id, const char *name,
-                      const char *arguments)
-{
-    json_t *json = backend_tool_delta(tool, id, name, arguments);
-    if (!json) {
-        return failure_set(d->f, 500, "out_of_memory", NULL,
-                           "out of memory while reading the backend's answer");
-    }
-    d->has_content = d->has_tools = true;
-    struct delta x = {.kind = DELTA_TOOL, .json = json};
-    bool ok = d->fn(&x, d->ud);
-    json_decref(json);
+    bool ok = emit_text(&d->out, kind, 0, text, items);
+    json_decref(items);
     return ok;
 }
 
@@ -235,10 +165,7 @@ static bool take_meta(struct decoder *d, const json_t *response)
         return true;
     }
     d->has_meta = true;
-    struct delta x = {.kind = DELTA_META};
-    x.meta.id = json_string_value(json_object_get(response, "id"));
-    x.meta.model = json_string_value(json_object_get(response, "model"));
-    return d->fn(&x, d->ud);
+    return emit_meta(&d->out, json_object_get(response, "id"), json_object_get(response, "model"));
 }
 
 static bool take_usage(struct decoder *d, const json_t *u)
@@ -247,13 +174,13 @@ static bool take_usage(struct decoder *d, const json_t *u)
         !json_is_number(json_object_get(u, "output_tokens"))) {
         return true;
     }
-    struct delta x = {.kind = DELTA_USAGE, .usage = {.is_known = true}};
-    x.usage.prompt_tokens = backend_count(json_object_get(u, "input_tokens"));
-    x.usage.completion_tokens = backend_count(json_object_get(u, "output_tokens"));
-    x.usage.cached_tokens = backend_count(jsonio_get_path(u, "input_tokens_details.cached_tokens"));
-    x.usage.reasoning_tokens =
+    struct usage x = {.is_known = true};
+    x.prompt_tokens = backend_count(json_object_get(u, "input_tokens"));
+    x.completion_tokens = backend_count(json_object_get(u, "output_tokens"));
+    x.cached_tokens = backend_count(jsonio_get_path(u, "input_tokens_details.cached_tokens"));
+    x.reasoning_tokens =
         backend_count(jsonio_get_path(u, "output_tokens_details.reasoning_tokens"));
-    return d->fn(&x, d->ud);
+    return emit_usage(&d->out, &x);
 }
 
 /* ---- items: at is the place in `output` */
@@ -263,7 +190,7 @@ static bool place_of(struct decoder *d, const json_t *event, size_t *at)
     const json_t *index = json_object_get(event, "output_index");
     json_int_t n = json_is_integer(index) ? json_integer_value(index) : 0;
     if (n < 0 || n >= OUTPUT_MAX) {
-        return malformed(d, "holds more items than can be");
+        return emit_malformed(&d->out, "holds more items than can be");
     }
     *at = (size_t)n;
     return true;
@@ -288,7 +215,7 @@ static bool begin_tool(struct decoder *d, size_t at, const json_t *item)
     }
     d->item[at].is_tool = true;
     d->item[at].tool = d->n_tools++;
-    return emit_tool(d, d->item[at].tool, id ? id : "", name ? name : "", "");
+    return emit_tool(&d->out, 0, d->item[at].tool, id ? id : "", name ? name : "", "");
 }
 
 /* All arguments at once, where none came in pieces. */
@@ -299,7 +226,7 @@ static bool end_tool(struct decoder *d, size_t at, const json_t *arguments)
         return true;
     }
     d->item[at].has_arguments = true;
-    return emit_tool(d, d->item[at].tool, NULL, NULL, text && text[0] ? text : "{}");
+    return emit_tool(&d->out, 0, d->item[at].tool, NULL, NULL, text && text[0] ? text : "{}");
 }
 
 static bool take_arguments(struct decoder *d, size_t at, const json_t *piece)
@@ -308,7 +235,7 @@ static bool take_arguments(struct decoder *d, size_t at, const json_t *piece)
         return true;
     }
     d->item[at].has_arguments = true;
-    return emit_tool(d, d->item[at].tool, NULL, NULL, json_string_value(piece));
+    return emit_tool(&d->out, 0, d->item[at].tool, NULL, NULL, json_string_value(piece));
 }
 
 static bool take_message(struct decoder *d, size_t at, const json_t *item)
@@ -318,12 +245,12 @@ static bool take_message(struct decoder *d, size_t at, const json_t *item)
     json_array_foreach (json_object_get(item, "content"), i, part) {
         const json_t *type = json_object_get(part, "type");
         json_t *number = json_integer((json_int_t)i);
-        bool is_refusal = is_word(type, "refusal"), is_old = was_told(d, at, number);
+        bool is_refusal = backend_is_word(type, "refusal"), is_old = was_told(d, at, number);
         json_decref(number);
-        if (is_old || (!is_refusal && !is_word(type, "output_text"))) {
+        if (is_old || (!is_refusal && !backend_is_word(type, "output_text"))) {
             continue;
         }
-        if (!emit_text(d, is_refusal ? DELTA_REFUSAL : DELTA_TEXT,
+        if (!tell_text(d, is_refusal ? DELTA_REFUSAL : DELTA_TEXT,
                        json_object_get(part, is_refusal ? "refusal" : "text"),
                        json_object_get(part, "logprobs"))) {
             return false;
@@ -336,7 +263,7 @@ static bool take_message(struct decoder *d, size_t at, const json_t *item)
 static bool emit_gap(struct decoder *d, bool is_first)
 {
     json_t *gap = is_first ? NULL : json_string("\n\n");
-    bool ok = emit_text(d, DELTA_REASONING, gap, NULL);
+    bool ok = tell_text(d, DELTA_REASONING, gap, NULL);
     json_decref(gap);
     return ok;
 }
@@ -352,7 +279,7 @@ static bool take_reasoning(struct decoder *d, size_t at, const json_t *item)
         const json_t *list = json_object_get(item, lists[k]);
         for (size_t i = 0; i < json_array_size(list); i++) {
             if (!emit_gap(d, k == 0 || i == 0) ||
-                !emit_text(d, DELTA_REASONING, json_object_get(json_array_get(list, i), "text"),
+                !tell_text(d, DELTA_REASONING, json_object_get(json_array_get(list, i), "text"),
                            NULL)) {
                 return false;
             }
@@ -365,13 +292,13 @@ static bool take_reasoning(struct decoder *d, size_t at, const json_t *item)
 static bool take_item(struct decoder *d, size_t at, const json_t *item)
 {
     const json_t *type = json_object_get(item, "type");
-    if (is_word(type, "message")) {
+    if (backend_is_word(type, "message")) {
         return take_message(d, at, item);
     }
-    if (is_word(type, "reasoning")) {
+    if (backend_is_word(type, "reasoning")) {
         return take_reasoning(d, at, item);
     }
-    if (is_word(type, "function_call")) {
+    if (backend_is_word(type, "function_call")) {
         return begin_tool(d, at, item) && end_tool(d, at, json_object_get(item, "arguments"));
     }
     return true; /* the provider's own tools */
@@ -412,31 +339,16 @@ static bool fail_inside(struct decoder *d, const json_t *holder)
     if (!r.status) {
         r.status = status_of_code(r.type);
     }
-    return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-}
-
-static bool emit_finish(struct decoder *d, const char *word)
-{
-    bool is_error;
-    struct delta x = {
-        .kind = DELTA_FINISH, .text = slice_str(word), .finish = backend_finish(word, &is_error)};
-    if (is_error) {
-        struct refusal r = {.message = "the model could not go on", .status = 502};
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-    }
-    if (x.finish == FINISH_STOP && d->has_tools) {
-        x.finish = FINISH_TOOL_CALLS;
-    }
-    return d->fn(&x, d->ud);
+    return emit_refused(&d->out, &r);
 }
 
 /* The items of `output`, where nothing of them has come before. */
 static bool take_output(struct decoder *d, const json_t *output)
 {
-    bool is_old = d->pieces.is_stream && d->has_content;
+    bool is_old = d->out.pieces.is_stream && d->out.has_content;
     for (size_t i = 0; !is_old && i < json_array_size(output); i++) {
         if (i == OUTPUT_MAX) {
-            return malformed(d, "holds more items than can be");
+            return emit_malformed(&d->out, "holds more items than can be");
         }
         if (!take_item(d, i, json_array_get(output, i))) {
             return false;
@@ -449,7 +361,7 @@ static bool take_output(struct decoder *d, const json_t *output)
 static const char *end_word(const json_t *response)
 {
     const char *why = json_string_value(jsonio_get_path(response, "incomplete_details.reason"));
-    if (!is_word(json_object_get(response, "status"), "incomplete")) {
+    if (!backend_is_word(json_object_get(response, "status"), "incomplete")) {
         return "completed";
     }
     return why ? why : "max_output_tokens";
@@ -460,22 +372,19 @@ static bool take_response(struct decoder *d, const json_t *response)
 {
     const json_t *status = json_object_get(response, "status"),
                  *output = json_object_get(response, "output");
-    if (is_word(status, "failed") || is_word(status, "cancelled")) {
+    if (backend_is_word(status, "failed") || backend_is_word(status, "cancelled")) {
         return fail_inside(d, response);
     }
     if (!json_is_array(output)) {
-        return malformed(d, "holds no output");
+        return emit_malformed(&d->out, "holds no output");
     }
-    if (json_is_string(status) && !is_word(status, "completed") && !is_word(status, "incomplete")) {
-        return malformed(d, "is not finished");
+    if (json_is_string(status) && !backend_is_word(status, "completed") &&
+        !backend_is_word(status, "incomplete")) {
+        return emit_malformed(&d->out, "is not finished");
     }
-    if (!take_meta(d, response) || !take_output(d, output) || !emit_finish(d, end_word(response)) ||
-        !take_usage(d, json_object_get(response, "usage"))) {
-        return false;
-    }
-    struct delta end = {.kind = DELTA_END};
-    d->is_ended = true;
-    return d->fn(&end, d->ud);
+    return take_meta(d, response) && take_output(d, output) &&
+           emit_finish(&d->out, 0, end_word(response), d->n_tools > 0, NULL) &&
+           take_usage(d, json_object_get(response, "usage")) && emit_end(&d->out);
 }
 
 /* ---- events */
@@ -483,24 +392,24 @@ static bool take_response(struct decoder *d, const json_t *response)
 static bool take_delta(struct decoder *d, const json_t *o, size_t at)
 {
     const json_t *type = json_object_get(o, "type"), *delta = json_object_get(o, "delta");
-    if (is_word(type, "response.output_text.delta")) {
+    if (backend_is_word(type, "response.output_text.delta")) {
         (void)was_told(d, at, json_object_get(o, "content_index"));
-        return emit_text(d, DELTA_TEXT, delta, json_object_get(o, "logprobs"));
+        return tell_text(d, DELTA_TEXT, delta, json_object_get(o, "logprobs"));
     }
-    if (is_word(type, "response.refusal.delta")) {
+    if (backend_is_word(type, "response.refusal.delta")) {
         (void)was_told(d, at, json_object_get(o, "content_index"));
-        return emit_text(d, DELTA_REFUSAL, delta, NULL);
+        return tell_text(d, DELTA_REFUSAL, delta, NULL);
     }
-    if (is_word(type, "response.reasoning_text.delta") ||
-        is_word(type, "response.reasoning_summary_text.delta")) {
+    if (backend_is_word(type, "response.reasoning_text.delta") ||
+        backend_is_word(type, "response.reasoning_summary_text.delta")) {
         d->item[at].told |= 1;
-        return emit_text(d, DELTA_REASONING, delta, NULL);
+        return tell_text(d, DELTA_REASONING, delta, NULL);
     }
-    if (is_word(type, "response.reasoning_summary_part.added")) {
+    if (backend_is_word(type, "response.reasoning_summary_part.added")) {
         json_int_t n = json_integer_value(json_object_get(o, "summary_index"));
         return emit_gap(d, n <= 0 || !d->item[at].told);
     }
-    if (is_word(type, "response.function_call_arguments.delta")) {
+    if (backend_is_word(type, "response.function_call_arguments.delta")) {
         return take_arguments(d, at, delta);
     }
     return true;
@@ -510,21 +419,22 @@ static bool take_delta(struct decoder *d, const json_t *o, size_t at)
 static bool take_done(struct decoder *d, const json_t *o, size_t at)
 {
     const json_t *type = json_object_get(o, "type");
-    bool is_refusal = is_word(type, "response.refusal.done");
-    if (is_refusal || is_word(type, "response.output_text.done")) {
+    bool is_refusal = backend_is_word(type, "response.refusal.done");
+    if (is_refusal || backend_is_word(type, "response.output_text.done")) {
         return was_told(d, at, json_object_get(o, "content_index")) ||
-               emit_text(d, is_refusal ? DELTA_REFUSAL : DELTA_TEXT,
+               tell_text(d, is_refusal ? DELTA_REFUSAL : DELTA_TEXT,
                          json_object_get(o, is_refusal ? "refusal" : "text"),
                          json_object_get(o, "logprobs"));
     }
-    if (is_word(type, "response.function_call_arguments.done")) {
+    if (backend_is_word(type, "response.function_call_arguments.done")) {
         return end_tool(d, at, json_object_get(o, "arguments"));
     }
     const json_t *item = json_object_get(o, "item");
-    if (is_word(type, "response.output_item.added")) {
-        return !is_word(json_object_get(item, "type"), "function_call") || begin_tool(d, at, item);
+    if (backend_is_word(type, "response.output_item.added")) {
+        return !backend_is_word(json_object_get(item, "type"), "function_call") ||
+               begin_tool(d, at, item);
     }
-    return !is_word(type, "response.output_item.done") || take_item(d, at, item);
+    return !backend_is_word(type, "response.output_item.done") || take_item(d, at, item);
 }
 
 static bool take_event(struct decoder *d, const json_t *o)
@@ -552,39 +462,31 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
 {
     struct decoder *d = ud;
     (void)event; /* each object says itself what it is */
-    if (d->is_ended || !o) {
+    if (d->out.is_ended || !o) {
         return true; /* some put [DONE] after their last event */
     }
-    if (d->pieces.is_stream) {
+    if (d->out.pieces.is_stream) {
         return take_event(d, o);
     }
     const json_t *error = json_object_get(o, "error");
     bool is_answer = json_is_array(json_object_get(o, "output"));
     return (json_is_object(error) || json_is_string(error) || !is_answer) &&
-                   !is_word(json_object_get(o, "object"), "response")
+                   !backend_is_word(json_object_get(o, "object"), "response")
                ? fail_inside(d, o)
                : take_response(d, o);
-}
-
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
 }
 
 static bool responses_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
                              struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool responses_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
 {
-    begin_call(d, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) &&
-           (d->is_ended || malformed(d, "ended before its last event: it was cut off"));
+    return emit_feed_end(d, on_json, fn, ud, f) &&
+           (d->out.is_ended ||
+            emit_malformed(&d->out, "ended before its last event: it was cut off"));
 }
 
 const struct backend backend_responses = {

@@ -5,22 +5,15 @@
  * log-probabilities come whether they were asked for or not; whoever did not ask drops them.
  */
 #include "backend.h"
+#include "emit.h"
 #include "logprobs.h"
-#include "refusal.h"
-#include "pieces.h"
 
 #include "gateway/base/jsonio.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- encode */
 
 static const char *const tgi_own_paths[] = {"parameters.details", NULL};
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
 
 /* One text, alone or as a list of one. NULL: failure set. */
 static const json_t *one_text(const json_t *prompt, struct failure *f)
@@ -54,22 +47,22 @@ static void cut_stops_here(const struct call *c)
     c->plan->stop_is_local = c->plan->stop_is_local || sampling_has(c->send, PARAM_STOP);
 }
 
+static bool build_body(const struct call *c, json_t *body, struct failure *f)
+{
+    const json_t *text = one_text(c->prompt, f);
+    return text && json_object_set(body, "inputs", (json_t *)text) == 0 &&
+           json_object_set_new(body, "parameters", json_object()) == 0 && note_echo(c, f) &&
+           backend_encode_params(c, body, f) &&
+           jsonio_set_path(body, "parameters.details", json_true());
+}
+
 static bool tgi_encode(const struct call *c, struct buf *body, struct headers *h, struct failure *f)
 {
     cut_stops_here(c);
     if (c->messages) {
         return backend_openai.encode(c, body, h, f);
     }
-    const json_t *text = one_text(c->prompt, f);
-    json_t *o = text ? json_pack("{s:O,s:{}}", "inputs", text, "parameters") : NULL;
-    bool ok = o && note_echo(c, f) && backend_encode_params(c, o, f) &&
-              jsonio_set_path(o, "parameters.details", json_true()) && backend_headers(c, h, f);
-    if (ok && !jsonio_write(body, o)) {
-        ok = failure_set(f, 413, "body_too_large", NULL,
-                         "the request for the backend is longer than %zu bytes", body->limit);
-    }
-    json_decref(o);
-    return ok || no_memory(f);
+    return backend_encode_with(c, build_body, body, h, f);
 }
 
 /* {"type":"json","value":schema} */
@@ -85,7 +78,7 @@ static bool shape_grammar(json_t **value, struct failure *f)
     json_t *by = json_pack("{s:s,s:O}", "type", "json", "value", schema);
     json_decref(*value);
     *value = by;
-    return by || no_memory(f);
+    return by || backend_no_memory(f);
 }
 
 static bool tgi_shape(const struct call *c, enum param p, json_t **value, const char **path,
@@ -108,48 +101,26 @@ static bool tgi_shape(const struct call *c, enum param p, json_t **value, const 
 /* ---- decode */
 
 struct decoder {
+    struct emitter out;
     struct decoder *chat; /* openai.c's; then nothing else here is used */
-    struct pieces pieces;
-    bool has_content, is_ended;
-    /* of the call in progress */
-    delta_fn *fn;
-    void *ud;
-    struct failure *f;
 };
 
 static void tgi_decoder_free(struct decoder *d)
 {
     if (d) {
         backend_openai.decoder_free(d->chat);
-        pieces_release(&d->pieces);
-        free(d);
     }
+    emit_free(d);
 }
 
 static struct decoder *tgi_decoder_new(enum wire_form form, bool is_chat)
 {
-    struct decoder *d = calloc(1, sizeof *d);
-    if (!d) {
-        return NULL;
-    }
-    pieces_init(&d->pieces, form);
-    if (is_chat && !(d->chat = backend_openai.decoder_new(form, true))) {
+    struct decoder *d = emit_new(sizeof *d, form);
+    if (d && is_chat && !(d->chat = backend_openai.decoder_new(form, true))) {
         tgi_decoder_free(d);
         return NULL;
     }
     return d;
-}
-
-static bool malformed(struct decoder *d, const char *what)
-{
-    return failure_set(d->f, 502, d->pieces.is_stream ? "stream_incomplete" : "upstream_malformed",
-                       NULL, "the backend's answer %s", what);
-}
-
-static bool no_memory_reading(struct decoder *d)
-{
-    return failure_set(d->f, 500, "out_of_memory", NULL,
-                       "out of memory while reading the backend's answer");
 }
 
 /* {text, logprob} of a token, and those that might have been instead. */
@@ -174,62 +145,45 @@ static bool is_said(const json_t *token)
            !json_is_true(json_object_get(token, "special"));
 }
 
-static bool emit_text(struct decoder *d, const json_t *text, json_t *content)
+static bool tell_text(struct decoder *d, const json_t *text, json_t *content)
 {
     json_t *lp = content ? json_pack("{s:o}", "content", content) : NULL;
     json_t *items = lp ? logprobs_items(lp, json_string_value(text)) : NULL;
     json_decref(lp);
-    struct delta x = {.kind = DELTA_TEXT,
-                      .text = {json_string_value(text), json_string_length(text)},
-                      .json = items};
-    bool ok = true;
-    if (x.text.len > 0 || items) {
-        d->has_content = true;
-        ok = d->fn(&x, d->ud);
-    }
+    bool ok = emit_text(&d->out, DELTA_TEXT, 0, text, items);
     json_decref(items);
     return ok;
 }
 
 /* `input_length` is told in streams only; without it the number of tokens asked is not known. */
-static bool emit_usage(struct decoder *d, const json_t *details)
+static bool take_usage(struct decoder *d, const json_t *details)
 {
     const json_t *asked = json_object_get(details, "input_length"),
                  *made = json_object_get(details, "generated_tokens");
     if (!json_is_number(asked) || !json_is_number(made)) {
         return true;
     }
-    struct delta x = {.kind = DELTA_USAGE};
-    x.usage = (struct usage){.is_known = true,
-                             .prompt_tokens = backend_count(asked),
-                             .completion_tokens = backend_count(made)};
-    return d->fn(&x, d->ud);
+    struct usage u = {.is_known = true,
+                      .prompt_tokens = backend_count(asked),
+                      .completion_tokens = backend_count(made)};
+    return emit_usage(&d->out, &u);
 }
 
 /* The seed that was drawn, where none was sent: with it the answer can be had again. */
-static bool emit_seed(struct decoder *d, const json_t *details)
+static bool take_seed(struct decoder *d, const json_t *details)
 {
     const json_t *seed = json_object_get(details, "seed");
     struct delta x = {.kind = DELTA_META};
     x.meta.has_seed = json_is_integer(seed);
     x.meta.seed = json_integer_value(seed);
-    return !x.meta.has_seed || d->fn(&x, d->ud);
+    return !x.meta.has_seed || emit_delta(&d->out, &x);
 }
 
-static bool emit_end(struct decoder *d, const json_t *details)
+static bool take_end(struct decoder *d, const json_t *details)
 {
     const char *word = json_string_value(json_object_get(details, "finish_reason"));
-    bool is_error;
-    struct delta finish = {.kind = DELTA_FINISH, .text = slice_str(word ? word : "")};
-    finish.finish = backend_finish(word ? word : "", &is_error);
-    if (is_error) {
-        struct refusal r = {.message = "the model could not go on", .status = 502};
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
-    }
-    struct delta end = {.kind = DELTA_END};
-    d->is_ended = true;
-    return emit_seed(d, details) && d->fn(&finish, d->ud) && emit_usage(d, details) &&
-           d->fn(&end, d->ud);
+    return take_seed(d, details) && emit_finish(&d->out, 0, word ? word : "", false, NULL) &&
+           take_usage(d, details) && emit_end(&d->out);
 }
 
 /* {index, token{id,text,logprob,special}, top_tokens[], generated_text, details}: the text so far
@@ -241,14 +195,14 @@ static bool take_event(struct decoder *d, const json_t *o)
         json_t *item = item_of(token, json_object_get(o, "top_tokens"));
         json_t *content = item ? json_pack("[o]", item) : NULL;
         if (!content) {
-            return no_memory_reading(d);
+            return emit_no_memory(&d->out);
         }
-        if (!emit_text(d, text, content)) {
+        if (!tell_text(d, text, content)) {
             return false;
         }
     }
     return !json_is_string(json_object_get(o, "generated_text")) ||
-           emit_end(d, json_object_get(o, "details"));
+           take_end(d, json_object_get(o, "details"));
 }
 
 static bool take_whole(struct decoder *d, const json_t *o)
@@ -257,7 +211,7 @@ static bool take_whole(struct decoder *d, const json_t *o)
                  *details = json_object_get(o, "details"),
                  *tops = json_object_get(details, "top_tokens");
     if (!json_is_string(text)) {
-        return malformed(d, "holds no generated text");
+        return emit_malformed(&d->out, "holds no generated text");
     }
     json_t *content = json_array(), *token;
     size_t i;
@@ -268,13 +222,13 @@ static bool take_whole(struct decoder *d, const json_t *o)
     }
     if (!ok) {
         json_decref(content);
-        return no_memory_reading(d);
+        return emit_no_memory(&d->out);
     }
     if (json_array_size(content) == 0) {
         json_decref(content);
         content = NULL;
     }
-    return emit_text(d, text, content) && emit_end(d, details);
+    return tell_text(d, text, content) && take_end(d, details);
 }
 
 static int status_of_type(const char *type)
@@ -298,21 +252,14 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     struct decoder *d = ud;
     (void)event; /* they have no names */
     struct refusal r;
-    if (d->is_ended || !o) {
+    if (d->out.is_ended || !o) {
         return true; /* there is no [DONE] here; a proxy may have added one */
     }
     if (refusal_read(o, &r)) {
         r.status = r.status ? r.status : status_of_type(r.type);
-        return refusal_inside(&r, d->pieces.is_stream, d->has_content, d->f);
+        return emit_refused(&d->out, &r);
     }
     return json_object_get(o, "token") ? take_event(d, o) : take_whole(d, o);
-}
-
-static void begin_call(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
-{
-    d->fn = fn;
-    d->ud = ud;
-    d->f = f;
 }
 
 static bool tgi_decode(struct decoder *d, struct slice piece, delta_fn *fn, void *ud,
@@ -321,8 +268,7 @@ static bool tgi_decode(struct decoder *d, struct slice piece, delta_fn *fn, void
     if (d->chat) {
         return backend_openai.decode(d->chat, piece, fn, ud, f);
     }
-    begin_call(d, fn, ud, f);
-    return pieces_feed(&d->pieces, piece, on_json, d, f);
+    return emit_feed(d, piece, on_json, fn, ud, f);
 }
 
 static bool tgi_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct failure *f)
@@ -330,9 +276,9 @@ static bool tgi_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct fai
     if (d->chat) {
         return backend_openai.decode_end(d->chat, fn, ud, f);
     }
-    begin_call(d, fn, ud, f);
-    return pieces_end(&d->pieces, on_json, d, f) &&
-           (d->is_ended || malformed(d, "ended without its last event: it was cut off"));
+    return emit_feed_end(d, on_json, fn, ud, f) &&
+           (d->out.is_ended ||
+            emit_malformed(&d->out, "ended without its last event: it was cut off"));
 }
 
 const struct backend backend_tgi = {

@@ -17,17 +17,6 @@ struct building {
     const char *unknown_key;
 };
 
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
-
-static bool is_word(const json_t *v, const char *word)
-{
-    const char *s = json_string_value(v);
-    return s && strcmp(s, word) == 0;
-}
-
 static bool refuse(struct building *t, size_t at, const char *what)
 {
     return failure_set(t->f, 400, "unsupported_content", "messages", "messages[%zu]: %s", at, what);
@@ -38,7 +27,7 @@ static bool refuse(struct building *t, size_t at, const char *what)
 static json_t *open_turn(struct building *t, const char *role)
 {
     json_t *last = json_array_get(t->out->list, json_array_size(t->out->list) - 1);
-    if (!last || !is_word(json_object_get(last, "role"), role)) {
+    if (!last || !backend_is_word(json_object_get(last, "role"), role)) {
         json_t *turn = json_pack("{s:s,s:[]}", "role", role, "content");
         if (!turn || json_array_append_new(t->out->list, turn) != 0) {
             return NULL;
@@ -84,12 +73,12 @@ static bool add_image(struct building *t, json_t *blocks, const json_t *part, co
     if (!source) {
         return refuse(t, at, "image_url.url must be an http address or data:TYPE;base64,DATA");
     }
-    if (detail && !is_word(detail, "auto")) {
+    if (detail && !backend_is_word(detail, "auto")) {
         t->detail = t->detail ? t->detail : detail;
     }
     return json_array_append_new(blocks,
                                  json_pack("{s:s,s:o}", "type", "image", "source", source)) == 0 ||
-           no_memory(t->f);
+           backend_no_memory(t->f);
 }
 
 static bool add_part(struct building *t, json_t *blocks, const json_t *part, const char *role,
@@ -111,7 +100,7 @@ static bool add_part(struct building *t, json_t *blocks, const json_t *part, con
     }
     return json_array_append_new(
                blocks, text_block(json_string_value(text), json_string_length(text))) == 0 ||
-           no_memory(t->f);
+           backend_no_memory(t->f);
 }
 
 static bool add_content(struct building *t, json_t *blocks, const json_t *content, const char *role,
@@ -120,7 +109,7 @@ static bool add_content(struct building *t, json_t *blocks, const json_t *conten
     if (json_string_length(content) > 0 &&
         json_array_append_new(
             blocks, text_block(json_string_value(content), json_string_length(content))) != 0) {
-        return no_memory(t->f);
+        return backend_no_memory(t->f);
     }
     size_t i;
     json_t *part;
@@ -163,7 +152,7 @@ static bool add_calls(struct building *t, json_t *blocks, const json_t *message,
         json_t *block = json_pack("{s:s,s:s,s:s,s:o}", "type", "tool_use", "id", id, "name", name,
                                   "input", input);
         if (json_array_append_new(blocks, block) != 0) {
-            return no_memory(t->f);
+            return backend_no_memory(t->f);
         }
     }
     return true;
@@ -182,9 +171,9 @@ static bool add_result(struct building *t, const json_t *message, size_t at)
     if (!blocks || !content ||
         !add_content(t, content, json_object_get(message, "content"), "tool", at)) {
         json_decref(content);
-        return no_memory(t->f);
+        return backend_no_memory(t->f);
     }
-    while (is_word(json_object_get(json_array_get(blocks, place), "type"), "tool_result")) {
+    while (backend_is_word(json_object_get(json_array_get(blocks, place), "type"), "tool_result")) {
         place++;
     }
     const json_t *only = json_array_get(content, 0);
@@ -193,7 +182,7 @@ static bool add_result(struct building *t, const json_t *message, size_t at)
     json_decref(content);
     json_t *block =
         json_pack("{s:s,s:s,s:o}", "type", "tool_result", "tool_use_id", id, "content", said);
-    return json_array_insert_new(blocks, place, block) == 0 || no_memory(t->f);
+    return json_array_insert_new(blocks, place, block) == 0 || backend_no_memory(t->f);
 }
 
 static bool add_system(struct building *t, const json_t *message, size_t at)
@@ -208,7 +197,7 @@ static bool add_system(struct building *t, const json_t *message, size_t at)
              buf_append(&t->out->system, json_string_value(text), json_string_length(text));
     }
     json_decref(blocks);
-    return ok || no_memory(t->f);
+    return ok || backend_no_memory(t->f);
 }
 
 /* Keys that have no place here. */
@@ -228,7 +217,7 @@ static void look_at_keys(struct building *t, const json_t *message)
         }
     }
     if (!t->name && json_is_string(json_object_get(message, "name")) &&
-        !is_word(json_object_get(message, "role"), "tool")) {
+        !backend_is_word(json_object_get(message, "role"), "tool")) {
         t->name = json_object_get(message, "name");
     }
 }
@@ -251,23 +240,23 @@ static bool add_spoken(struct building *t, const json_t *message, const char *sa
         ok = turn && json_array_extend(turn, blocks) == 0;
     }
     json_decref(blocks);
-    return ok || no_memory(t->f);
+    return ok || backend_no_memory(t->f);
 }
 
 static bool add_message(struct building *t, const json_t *message, size_t at)
 {
     const json_t *role = json_object_get(message, "role");
     const char *said = json_string_value(role);
-    bool is_system = is_word(role, "system") || is_word(role, "developer");
+    bool is_system = backend_is_word(role, "system") || backend_is_word(role, "developer");
     look_at_keys(t, message);
     if (is_system && json_array_size(t->out->list) == 0) {
         return add_system(t, message, at);
     }
-    if (is_word(role, "tool")) {
+    if (backend_is_word(role, "tool")) {
         t->last_role = said;
         return add_result(t, message, at);
     }
-    if (!is_system && !is_word(role, "user") && !is_word(role, "assistant")) {
+    if (!is_system && !backend_is_word(role, "user") && !backend_is_word(role, "assistant")) {
         return failure_set(t->f, 400, "unsupported_content", "messages",
                            "messages[%zu]: role '%.20s' is not supported by this backend", at,
                            said ? said : "");
@@ -282,7 +271,7 @@ static bool trim_prefill(struct building *t)
     size_t n = json_array_size(t->out->list);
     const json_t *last = json_array_get(t->out->list, n - 1);
     json_t *blocks = json_object_get(last, "content");
-    if (n == 0 || !is_word(json_object_get(last, "role"), "assistant")) {
+    if (n == 0 || !backend_is_word(json_object_get(last, "role"), "assistant")) {
         return true;
     }
     if (backend_refuses(t->c, BEHAVIOUR_PREFILL)) {
@@ -311,7 +300,7 @@ static bool trim_prefill(struct building *t)
         return json_array_size(blocks) > 0 || json_array_remove(t->out->list, n - 1) == 0;
     }
     return json_object_set_new(block, "text", json_stringn(json_string_value(text), kept)) == 0 ||
-           no_memory(t->f);
+           backend_no_memory(t->f);
 }
 
 static bool note_changes(struct building *t)
@@ -348,9 +337,9 @@ static bool flatten(struct building *t)
     json_array_foreach (t->out->list, i, turn) {
         json_t *blocks = json_object_get(turn, "content"), *only = json_array_get(blocks, 0);
         bool is_text =
-            json_array_size(blocks) == 1 && is_word(json_object_get(only, "type"), "text");
+            json_array_size(blocks) == 1 && backend_is_word(json_object_get(only, "type"), "text");
         if (is_text && json_object_set(turn, "content", json_object_get(only, "text")) != 0) {
-            return no_memory(t->f);
+            return backend_no_memory(t->f);
         }
     }
     return true;
@@ -368,7 +357,7 @@ static bool build(struct building *t)
             t->f, 400, "unsupported_content", "messages",
             "there is no user message with a text: add one after the system message");
     }
-    if (!is_word(json_object_get(json_array_get(t->out->list, 0), "role"), "user")) {
+    if (!backend_is_word(json_object_get(json_array_get(t->out->list, 0), "role"), "user")) {
         return failure_set(
             t->f, 400, "unsupported_content", "messages",
             "the conversation begins with the assistant: put a user message before it");
@@ -395,5 +384,5 @@ bool turns_build(struct turns *t, const struct call *c, struct failure *f)
 {
     struct building b = {.out = t, .c = c, .f = f};
     t->list = json_array();
-    return t->list ? build(&b) : no_memory(f);
+    return t->list ? build(&b) : backend_no_memory(f);
 }

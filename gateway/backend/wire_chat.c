@@ -7,7 +7,6 @@
 #include "wire_chat.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The first value of each kind of change. */
@@ -25,11 +24,6 @@ struct writing {
     json_t *out;
     struct changes ch;
 };
-
-static bool no_memory(struct failure *f)
-{
-    return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");
-}
 
 static bool is_role(const json_t *message, const char *role)
 {
@@ -345,7 +339,7 @@ static bool join_system(struct writing *w, const json_t *message)
 static bool add_message(struct writing *w, const json_t *message, size_t at)
 {
     if (is_joined(w, message)) {
-        return join_system(w, message) || no_memory(w->f);
+        return join_system(w, message) || backend_no_memory(w->f);
     }
     const char *role = role_of(w, message);
     const json_t *last = json_array_get(w->out, json_array_size(w->out) - 1);
@@ -357,7 +351,7 @@ static bool add_message(struct writing *w, const json_t *message, size_t at)
         json_t *turn = json_pack("{s:s,s:s}", "role", "assistant", "content", ".");
         if (json_array_append_new(w->out, turn) != 0) {
             json_decref(out);
-            return no_memory(w->f);
+            return backend_no_memory(w->f);
         }
     }
     return json_array_append_new(w->out, out) == 0 ||
@@ -457,13 +451,13 @@ static bool mark_prefill(struct writing *w)
     json_t *last = json_array_get(w->out, json_array_size(w->out) - 1);
     const char *key = prefill_key(w->c);
     return !key || !is_role(last, "assistant") || json_object_get(last, "tool_calls") ||
-           json_object_set_new(last, key, json_true()) == 0 || no_memory(w->f);
+           json_object_set_new(last, key, json_true()) == 0 || backend_no_memory(w->f);
 }
 
 json_t *wire_chat_messages(const struct call *c, struct failure *f)
 {
     struct writing w = {.c = c, .f = f, .out = json_array()};
-    bool ok = w.out ? wire_chat_check(c, f) : no_memory(f);
+    bool ok = w.out ? wire_chat_check(c, f) : backend_no_memory(f);
     for (size_t i = 0; ok && i < json_array_size(c->messages); i++) {
         ok = add_message(&w, json_array_get(c->messages, i), i);
     }
