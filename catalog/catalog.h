@@ -51,6 +51,8 @@ struct provider_quirks {
     bool has_turn_after_tool; /* between a tool's result and the user an assistant has spoken */
     bool has_strict_messages; /* a message holds role, content, name and tool calls, nothing else */
     bool thinks_in_tags;      /* the answer's text begins with <think>...</think> */
+    bool has_call_ids;        /* Gemini's dialect: calls and their results carry an id */
+    bool has_untyped_links;   /* Gemini's dialect: a linked file needs no type beside its address */
     const char *reasoning_key; /* key of reasoning text that is sent back, or NULL */
 };
 
@@ -133,7 +135,8 @@ enum behaviour {
     BEHAVIOUR_UNKNOWN_FIELD,
     BEHAVIOUR_STREAM,
     BEHAVIOUR_STREAM_USAGE,
-    BEHAVIOUR_ENDPOINT, /* whether this model is served by this endpoint at all */
+    BEHAVIOUR_CALL_SIGNATURE, /* a call that goes back without what signed it is refused */
+    BEHAVIOUR_ENDPOINT,       /* whether this model is served by this endpoint at all */
     BEHAVIOUR_COUNT
 };
 

@@ -24,7 +24,7 @@ static const char *const behaviour_names[BEHAVIOUR_COUNT] = {
     [BEHAVIOUR_PREFILL] = "prefill",         [BEHAVIOUR_MESSAGE_NAME] = "message_name",
     [BEHAVIOUR_IMAGES] = "images",           [BEHAVIOUR_UNKNOWN_FIELD] = "unknown_field",
     [BEHAVIOUR_STREAM] = "stream",           [BEHAVIOUR_STREAM_USAGE] = "stream_usage",
-    [BEHAVIOUR_ENDPOINT] = "endpoint",
+    [BEHAVIOUR_ENDPOINT] = "endpoint",       [BEHAVIOUR_CALL_SIGNATURE] = "call_signature",
 };
 
 const char *behaviour_name(enum behaviour b)

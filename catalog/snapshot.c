@@ -205,6 +205,8 @@ static bool fill_quirks(struct load *l, const json_t *body, struct provider_quir
     q->has_turn_after_tool = json_is_true(json_object_get(body, "turn_after_tool"));
     q->has_strict_messages = json_is_true(json_object_get(body, "strict_messages"));
     q->thinks_in_tags = json_is_true(json_object_get(body, "thinks_in_tags"));
+    q->has_call_ids = json_is_true(json_object_get(body, "call_ids"));
+    q->has_untyped_links = json_is_true(json_object_get(body, "untyped_links"));
     return take_member(l, body, "reasoning_key", &q->reasoning_key);
 }
 

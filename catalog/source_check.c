@@ -201,7 +201,7 @@ static bool check_quirks(const struct source_place *at, const char *field, const
                                   SOURCE_TOOL_ID_MIN, SOURCE_TOOL_ID_MAX);
             }
         } else if (!IS_ONE_OF(key, "one_system", "turn_after_tool", "strict_messages",
-                              "thinks_in_tags")) {
+                              "thinks_in_tags", "call_ids", "untyped_links")) {
             return source_bad(at, field, "has a field '%.40s' that no quirk has", key);
         } else if (!json_is_boolean(value)) {
             return source_bad(at, field, "must have true or false as '%.40s'", key);

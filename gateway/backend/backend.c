@@ -14,9 +14,9 @@
 const struct backend *backend_find(const char *dialect)
 {
     static const struct backend *const all[] = {
-        &backend_openai,   &backend_responses, &backend_anthropic, &backend_engine,
-        &backend_converse, &backend_tgi,       &backend_google,    &backend_palm,
-        &backend_cohere,   &backend_ollama,    &backend_dashscope};
+        &backend_openai,       &backend_responses, &backend_anthropic, &backend_engine,
+        &backend_converse,     &backend_tgi,       &backend_google,    &backend_palm,
+        &backend_palm_predict, &backend_cohere,    &backend_ollama,    &backend_dashscope};
     for (size_t i = 0; dialect && i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i]->name, dialect) == 0) {
             return all[i];

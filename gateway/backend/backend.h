@@ -80,7 +80,7 @@ struct backend {
 };
 extern const struct backend backend_openai, backend_responses, backend_anthropic, backend_engine;
 extern const struct backend backend_converse, backend_tgi;
-extern const struct backend backend_google, backend_palm;
+extern const struct backend backend_google, backend_palm, backend_palm_predict;
 extern const struct backend backend_cohere, backend_ollama, backend_dashscope;
 const struct backend *backend_find(const char *dialect); /* NULL: unknown */
 

@@ -2,8 +2,8 @@
  * is google_schema.c.
  *
  * Where models and the two services differ, claims and the provider's data say it: the wire path of
- * response_format_json_schema which schema form is taken, a `thinkingLevel` that thought signatures
- * are checked, the endpoint's API version whether calls have ids.
+ * response_format_json_schema which schema form is taken, a behaviour that thought signatures are
+ * checked, quirks whether calls have ids and links need a type.
  */
 #include "google_request.h"
 
@@ -28,19 +28,6 @@ static enum google_form schema_form(const struct call *c)
 {
     return is_wire(c, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, ".responseSchema") ? GOOGLE_OPENAPI
                                                                             : GOOGLE_JSON;
-}
-
-/* Since models have thinking levels, a call without its signature is refused. */
-static bool wants_signature(const struct call *c)
-{
-    return is_wire(c, PARAM_REASONING_EFFORT, "thinkingLevel");
-}
-
-/* Calls have ids in the API's version v1beta; Vertex refuses the field, and wants the type of a
- * linked file. */
-static bool is_beta(const struct call *c)
-{
-    return c->provider->chat_endpoint && strstr(c->provider->chat_endpoint, "/v1beta/");
 }
 
 /* ---- parameters */
@@ -280,7 +267,7 @@ static json_t *image_part(struct building *b, const json_t *source)
                          json_object_get(source, "data"));
     }
     const char *type = type_of_link(url);
-    if (!type && !is_beta(b->c)) {
+    if (!type && !b->c->provider->quirks.has_untyped_links) {
         (void)failure_set(
             b->f, 400, "unsupported_content", "messages",
             "messages[%zu]: an image's link must end in its type (.png, .jpg ...) for this "
@@ -301,12 +288,12 @@ static json_t *call_part(struct building *b, const json_t *block, bool is_first)
     struct buf signature;
     buf_init(&signature, GOOGLE_SIGNATURE_MAX + 8);
     bool ok = google_id_signature(&signature, id);
-    if (ok && signature.len == 0 && is_first && wants_signature(b->c)) {
+    if (ok && signature.len == 0 && is_first && backend_accepts(b->c, BEHAVIOUR_CALL_SIGNATURE)) {
         b->has_no_signature = true;
         ok = buf_puts(&signature, GOOGLE_NO_SIGNATURE);
     }
     json_t *call = json_pack("{s:O,s:O}", "name", name, "args", args);
-    if (own.p && is_beta(b->c)) {
+    if (own.p && b->c->provider->quirks.has_call_ids) {
         ok = json_object_set_new(call, "id", json_stringn(own.p, own.len)) == 0 && ok;
     }
     json_t *part = json_pack("{s:o}", "functionCall", call);
@@ -362,7 +349,7 @@ static json_t *result_part(struct building *b, const json_t *block)
     }
     json_t *response = json_pack("{s:O,s:o}", "name", name, "response",
                                  response_of(json_object_get(block, "content")));
-    if (own.p && is_beta(b->c) &&
+    if (own.p && b->c->provider->quirks.has_call_ids &&
         json_object_set_new(response, "id", json_stringn(own.p, own.len)) != 0) {
         json_decref(response);
         return NULL;

@@ -1,7 +1,8 @@
-/* palm.c - PaLM, retired in 2024 and 2025: generateMessage, generateText, and Vertex's :predict.
+/* palm.c - PaLM, retired in 2024 and 2025: generateMessage and generateText, and as a dialect of
+ * its own Vertex's :predict. The answers of all three are read in one way.
  *
- * Which of the three is spoken the claims say by their endpoint; whether a :predict model takes
- * messages, by a context for the system's text. No tools, no images, no streams (an answer that was
+ * Whether a :predict model takes messages the claims say, by a context for the system's text. No
+ * tools, no images, no streams (an answer that was
  * asked for in pieces comes whole and is delivered as one), no finish reasons; usage from :predict
  * only.
  */
@@ -14,26 +15,6 @@
 #include <string.h>
 
 /* ---- encode */
-
-static bool is_of_predict(const struct claim *claim)
-{
-    return claim && claim->endpoint && strstr(claim->endpoint, ":predict");
-}
-
-static bool is_predict(const struct call *c)
-{
-    for (unsigned i = 0; c->rules && i < PARAM_COUNT; i++) {
-        if (is_of_predict(c->rules->param[i])) {
-            return true;
-        }
-    }
-    for (unsigned i = 0; c->rules && i < BEHAVIOUR_COUNT; i++) {
-        if (is_of_predict(c->rules->behaviour[i])) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static bool has_image(const json_t *content)
 {
@@ -147,9 +128,9 @@ static json_t *with_context(const struct turns *t, json_t *messages)
     return o;
 }
 
-static bool put_chat(const struct call *c, json_t *body, struct failure *f)
+static bool put_chat(const struct call *c, json_t *body, bool predict, struct failure *f)
 {
-    bool predict = is_predict(c), is_chat = backend_accepts(c, BEHAVIOUR_SYSTEM_ROLE) || !predict;
+    bool is_chat = backend_accepts(c, BEHAVIOUR_SYSTEM_ROLE) || !predict;
     struct turns t;
     turns_init(&t);
     json_t *said = NULL;
@@ -168,7 +149,7 @@ static bool put_chat(const struct call *c, json_t *body, struct failure *f)
            backend_no_memory(f);
 }
 
-static bool put_prompt(const struct call *c, json_t *body, struct failure *f)
+static bool put_prompt(const struct call *c, json_t *body, bool predict, struct failure *f)
 {
     const json_t *prompt = c->prompt;
     if (json_array_size(prompt) == 1) {
@@ -178,25 +159,46 @@ static bool put_prompt(const struct call *c, json_t *body, struct failure *f)
         return failure_set(f, 400, "unsupported_content", "prompt",
                            "this backend takes one prompt, as a string");
     }
-    bool predict = is_predict(c);
     json_t *wire =
         predict ? json_pack("[{s:O}]", "prompt", prompt) : json_pack("{s:O}", "text", prompt);
     return json_object_set_new(body, predict ? "instances" : "prompt", wire) == 0 ||
            backend_no_memory(f);
 }
 
-static bool build_body(const struct call *c, json_t *body, struct failure *f)
+static bool build(const struct call *c, json_t *body, bool predict, struct failure *f)
 {
-    return (c->messages ? put_chat(c, body, f) : put_prompt(c, body, f)) &&
+    return (c->messages ? put_chat(c, body, predict, f) : put_prompt(c, body, predict, f)) &&
            backend_encode_params(c, body, f);
+}
+
+static bool build_generate(const struct call *c, json_t *body, struct failure *f)
+{
+    return build(c, body, false, f);
+}
+
+static bool build_predict(const struct call *c, json_t *body, struct failure *f)
+{
+    return build(c, body, true, f);
+}
+
+static bool encode_whole(const struct call *c, backend_build_fn *how, struct buf *body,
+                         struct headers *h, struct failure *f)
+{
+    struct call whole = *c;
+    whole.stream = false; /* there is no other */
+    return backend_encode_with(&whole, how, body, h, f);
 }
 
 static bool palm_encode(const struct call *c, struct buf *body, struct headers *h,
                         struct failure *f)
 {
-    struct call whole = *c;
-    whole.stream = false; /* there is no other */
-    return backend_encode_with(&whole, build_body, body, h, f);
+    return encode_whole(c, build_generate, body, h, f);
+}
+
+static bool predict_encode(const struct call *c, struct buf *body, struct headers *h,
+                           struct failure *f)
+{
+    return encode_whole(c, build_predict, body, h, f);
 }
 
 /* One integer says both: that probabilities are wanted, and of how many alternatives. */
@@ -352,6 +354,17 @@ static bool palm_decode_end(struct decoder *d, delta_fn *fn, void *ud, struct fa
 const struct backend backend_palm = {
     .name = "palm",
     .encode = palm_encode,
+    .decoder_new = palm_decoder_new,
+    .decoder_free = palm_decoder_free,
+    .decode = palm_decode,
+    .decode_end = palm_decode_end,
+    .refusal = refusal_answer,
+    .shape = palm_shape,
+};
+
+const struct backend backend_palm_predict = {
+    .name = "palm-predict",
+    .encode = predict_encode,
     .decoder_new = palm_decoder_new,
     .decoder_free = palm_decoder_free,
     .decode = palm_decode,

@@ -536,18 +536,18 @@ static void test_shipped(void **state)
 {
     (void)state;
     static const char *const sources[] = {
-        "catalog/providers/openai.json", "catalog/providers/anthropic.json",
-        "catalog/providers/mistral.json", "catalog/providers/local.json",
-        "tests/lib/scripted.json"};
+        "catalog/providers/openai.json",        "catalog/providers/anthropic.json",
+        "catalog/providers/mistral.json",       "catalog/providers/local.json",
+        "catalog/providers/google-gemini.json", "tests/lib/scripted.json"};
     struct catalog_error err = {0};
     struct catalog_version v;
     struct rules r;
     size_t n = 0;
-    if (!catalog_build(db_path, sources, 5, &(struct version_stamp){"a", "r", CREATED}, &v, &err)) {
+    if (!catalog_build(db_path, sources, 6, &(struct version_stamp){"a", "r", CREATED}, &v, &err)) {
         fail_msg("%s", err.text);
     }
     struct snapshot *s = must_snapshot(0);
-    assert_int_equal(snapshot_n_providers(s), 5);
+    assert_int_equal(snapshot_n_providers(s), 6);
     assert_string_equal(snapshot_provider_at(s, 0)->id, "anthropic");
     const struct provider *p = snapshot_provider(s, "anthropic");
     assert_string_equal(json_string_value(json_object_get(p->headers, "anthropic-version")),
@@ -560,6 +560,13 @@ static void test_shipped(void **state)
     assert_true(p->quirks.has_turn_after_tool && p->quirks.has_strict_messages);
     assert_false(p->quirks.has_one_system || p->quirks.thinks_in_tags);
     assert_null(p->quirks.reasoning_key);
+    assert_false(p->quirks.has_call_ids || p->quirks.has_untyped_links);
+    p = snapshot_provider(s, "google-gemini");
+    assert_true(p->quirks.has_call_ids && p->quirks.has_untyped_links);
+    must_rules(s, "google-gemini", "gemini-2.5-pro", DAY, &r);
+    assert_null(r.behaviour[BEHAVIOUR_CALL_SIGNATURE]);
+    must_rules(s, "google-gemini", "gemini-3-pro", DAY, &r);
+    assert_int_equal(r.behaviour[BEHAVIOUR_CALL_SIGNATURE]->support, CLAIM_YES);
     p = snapshot_provider(s, "openai");
     assert_string_equal(p->also.dialect, "responses");
     assert_string_equal(p->also.chat_path, "/responses");

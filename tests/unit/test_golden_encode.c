@@ -44,8 +44,8 @@ static enum claim_support support_of(const char *word)
 static enum behaviour behaviour_of(const char *name)
 {
     static const char *const names[BEHAVIOUR_COUNT] = {
-        "system_role",   "developer_role", "prefill",      "message_name", "images",
-        "unknown_field", "stream",         "stream_usage", "endpoint"};
+        "system_role",   "developer_role", "prefill",      "message_name",   "images",
+        "unknown_field", "stream",         "stream_usage", "call_signature", "endpoint"};
     for (unsigned i = 0; i < BEHAVIOUR_COUNT; i++) {
         if (strcmp(names[i], name) == 0) {
             return (enum behaviour)i;
@@ -124,6 +124,8 @@ static void set_quirks(struct setup *s, const json_t *o)
     q->has_one_system = json_is_true(json_object_get(o, "one_system"));
     q->has_turn_after_tool = json_is_true(json_object_get(o, "turn_after_tool"));
     q->has_strict_messages = json_is_true(json_object_get(o, "strict_messages"));
+    q->has_call_ids = json_is_true(json_object_get(o, "call_ids"));
+    q->has_untyped_links = json_is_true(json_object_get(o, "untyped_links"));
     q->reasoning_key = text(o, "reasoning_key");
 }
 
@@ -137,7 +139,6 @@ static void set_up(struct setup *s, const char *folder, const char *dialect)
     s->provider = (struct provider){.id = "acme",
                                     .dialect = dialect,
                                     .auth_header = text(p, "auth_header"),
-                                    .chat_endpoint = text(p, "chat_endpoint"),
                                     .headers = json_object_get(p, "headers")};
     s->provider.auth = !auth                         ? CATALOG_AUTH_NONE
                        : strcmp(auth, "bearer") == 0 ? CATALOG_AUTH_BEARER

@@ -188,6 +188,9 @@ static void test_providers(void **state)
            " line 1: provider: ", "'one_sytem'");
     refuse(ONE("p", ", \"quirks\": {\"one_system\": 1}"), "quirks",
            " line 1: provider: ", "true or false");
+    refuse(ONE("p", ", \"quirks\": {\"call_ids\": \"x\"}"), "quirks",
+           " line 1: provider: ", "true or false");
+    must_load(ONE("p", ", \"quirks\": {\"call_ids\": true, \"untyped_links\": false}"));
     refuse(ONE("p", ", \"quirks\": {\"tool_id_len\": 2}"), "quirks",
            " line 1: provider: ", "from 6 to 40");
     refuse(ONE("p", ", \"quirks\": {\"tool_id_len_max\": 41}"), "quirks",
