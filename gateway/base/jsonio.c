@@ -1,10 +1,15 @@
 /* jsonio.c - see jsonio.h. Doubles are tried with 15, 16 and 17 digits: the first that reads back
  * is the shortest that anybody wrote by hand; 17 always do. The decimal point is put in by us,
- * since printf follows the locale. */
+ * since printf follows the locale.
+ *
+ * Strings are most of what is written: eight bytes are looked at in one step, and nothing on the
+ * way to a byte goes through printf.
+ */
 #include "jsonio.h"
 
 #include "limits.h"
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +24,56 @@ static void use_point(char *s)
     }
 }
 
+/* The digits of n, the least `width` of them (zeros before it). Returns their number. */
+static size_t put_digits(char *out, uint64_t n, size_t width)
+{
+    char back[20];
+    size_t len = 0;
+    for (; n > 0 || len < width; n /= 10) {
+        back[len++] = (char)('0' + n % 10);
+    }
+    for (size_t i = 0; i < len; i++) {
+        out[i] = back[len - 1 - i];
+    }
+    return len;
+}
+
+#define FEW_DIGITS 6
+#define FEW_SCALE  1e6
+
+/* What people write, at most six digits behind the point: m / 10^6 with both exact is the double
+ * nearest to those digits, so they read back to it. The same bytes as "%.15g". 0: another one. */
+static size_t format_few_digits(double d, char *out)
+{
+    double size = fabs(d), scaled = size * FEW_SCALE;
+    if (!(size >= 1e-4 && size < 1e9)) { /* below it %g turns to exponents */
+        return 0;
+    }
+    uint64_t m = (uint64_t)(scaled + 0.5);
+    if ((double)m / FEW_SCALE != size) {
+        return 0;
+    }
+    size_t n = 0;
+    if (d < 0) {
+        out[n++] = '-';
+    }
+    n += put_digits(out + n, m / (uint64_t)FEW_SCALE, 1);
+    out[n] = '.';
+    n += 1 + put_digits(out + n + 1, m % (uint64_t)FEW_SCALE, FEW_DIGITS);
+    while (out[n - 1] == '0') {
+        n--;
+    }
+    n -= out[n - 1] == '.';
+    out[n] = '\0';
+    return n;
+}
+
 size_t jsonio_format_double(double d, char out[JSONIO_DOUBLE_MAX])
 {
+    size_t n = format_few_digits(d, out);
+    if (n > 0) {
+        return n;
+    }
     if (!isfinite(d)) { /* JSON has no such number; callers floor log-probabilities before */
         return (size_t)snprintf(out, JSONIO_DOUBLE_MAX, "null");
     }
@@ -41,39 +94,133 @@ bool jsonio_write_double(struct buf *b, double d)
     return buf_append(b, text, n);
 }
 
-bool jsonio_write_string(struct buf *b, const char *s, size_t len)
+#define CHUNK         512 /* bytes of a string that are written in one step */
+#define ESCAPE_MAX    6
+#define EVERY_BYTE(x) (UINT64_C(0x0101010101010101) * (x))
+
+/* Whether one of the eight bytes is below `n` (at most 0x80); the carries of the subtraction can
+ * only tell too much beside a byte that is. */
+static uint64_t has_less(uint64_t word, unsigned n)
 {
-    bool ok = buf_append(b, "\"", 1);
-    size_t from = 0;
-    for (size_t i = 0; ok && i < len; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
-            continue;
+    return (word - EVERY_BYTE(n)) & ~word & EVERY_BYTE(0x80);
+}
+
+static uint64_t has_byte(uint64_t word, unsigned char c)
+{
+    return has_less(word ^ EVERY_BYTE(c), 1);
+}
+
+static bool has_special(uint64_t word)
+{
+    return (has_less(word, 0x20) | has_byte(word, '"') | has_byte(word, '\\') |
+            has_byte(word, 0x7f)) != 0;
+}
+
+static bool is_escaped(unsigned char c)
+{
+    return c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
+}
+
+/* One byte that cannot stand for itself. Returns the length of what stands for it. */
+static size_t put_escape(char *out, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char letters[0x20] = {
+        ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't', ['\b'] = 'b', ['\f'] = 'f'};
+    char letter = c < sizeof letters ? letters[c] : c == 0x7f ? '\0' : (char)c;
+    out[0] = '\\';
+    out[1] = letter ? letter : 'u';
+    if (letter) {
+        return 2;
+    }
+    out[2] = out[3] = '0';
+    out[4] = hex[c >> 4];
+    out[5] = hex[c & 15];
+    return ESCAPE_MAX;
+}
+
+static size_t put_escaped(char *out, const char *s, size_t len)
+{
+    size_t n = 0, i = 0;
+    uint64_t word;
+    while (i < len) {
+        if (len - i >= sizeof word) {
+            memcpy(&word, s + i, sizeof word);
+            if (!has_special(word)) {
+                memcpy(out + n, &word, sizeof word);
+                n += sizeof word;
+                i += sizeof word;
+                continue;
+            }
         }
-        ok = buf_append(b, s + from, i - from);
-        from = i + 1;
-        const char *at = strchr("\"\"\\\\\nn\rr\tt\bb\ff", c);
-        if (c && at) {
-            ok = ok && buf_printf(b, "\\%c", c == '"' || c == '\\' ? c : at[1]);
-        } else {
-            ok = ok && buf_printf(b, "\\u%04x", c);
+        size_t end = len - i < sizeof word ? len : i + sizeof word;
+        for (; i < end; i++) {
+            if (is_escaped((unsigned char)s[i])) {
+                n += put_escape(out + n, (unsigned char)s[i]);
+            } else {
+                out[n++] = s[i];
+            }
         }
     }
-    return ok && buf_append(b, s + from, len - from) && buf_append(b, "\"", 1);
+    return n;
+}
+
+/* A string between two characters of the structure around it ('\0': none), gathered first: an
+ * append costs as much as some dozen bytes. */
+static bool write_between(struct buf *b, char before, const char *s, size_t len, char after)
+{
+    char text[2 + CHUNK * ESCAPE_MAX + 2];
+    size_t n = 0, at = 0;
+    if (before) {
+        text[n++] = before;
+    }
+    text[n++] = '"';
+    do {
+        size_t part = len - at < CHUNK ? len - at : CHUNK;
+        n += put_escaped(text + n, s + at, part);
+        at += part;
+        if (at < len) {
+            if (!buf_append(b, text, n)) {
+                return false;
+            }
+            n = 0;
+        }
+    } while (at < len);
+    text[n++] = '"';
+    if (after) {
+        text[n++] = after;
+    }
+    return buf_append(b, text, n);
+}
+
+bool jsonio_write_string(struct buf *b, const char *s, size_t len)
+{
+    return write_between(b, '\0', s, len, '\0');
+}
+
+static bool write_integer(struct buf *b, json_int_t v)
+{
+    char text[24];
+    bool is_negative = v < 0;
+    text[0] = '-';
+    uint64_t size = is_negative ? -(uint64_t)v : (uint64_t)v;
+    size_t n = put_digits(text + is_negative, size, 1);
+    return buf_append(b, text, n + is_negative);
 }
 
 static bool write_value(struct buf *b, const json_t *v, unsigned depth);
 
 static bool write_object(struct buf *b, const json_t *v, unsigned depth)
 {
-    bool first = true, ok = buf_append(b, "{", 1);
+    bool ok = json_object_size(v) > 0 || buf_append(b, "{", 1);
+    char before = '{';
     const char *key;
     json_t *item;
     json_object_foreach ((json_t *)v, key,
                          item) { /* the macro wants no const; nothing is changed */
-        ok = ok && (first || buf_append(b, ",", 1)) && jsonio_write_string(b, key, strlen(key)) &&
-             buf_append(b, ":", 1) && write_value(b, item, depth + 1);
-        first = false;
+        ok = ok && write_between(b, before, key, strlen(key), ':') &&
+             write_value(b, item, depth + 1);
+        before = ',';
     }
     return ok && buf_append(b, "}", 1);
 }
@@ -100,7 +247,7 @@ static bool write_value(struct buf *b, const json_t *v, unsigned depth)
     case JSON_STRING:
         return jsonio_write_string(b, json_string_value(v), json_string_length(v));
     case JSON_INTEGER:
-        return buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        return write_integer(b, json_integer_value(v));
     case JSON_REAL:
         return jsonio_write_double(b, json_real_value(v));
     case JSON_TRUE:

@@ -6,8 +6,9 @@
  * Time of the thread's own processor, the median and the lowest of many runs: a machine that is
  * busy with others does not count, only that they share its caches.
  *
- * usage: bench_wire [CATALOG.DB [DIALECT]]      BENCH_CHECK=1: fails where a median is above its
- * target
+ * usage: bench_wire [CATALOG.DB [DIALECT [encode|whole|stream]]]
+ * BENCH_CHECK=1: fails where a median is above its target. BENCH_RUNS=10: so many runs, at most
+ * 501.
  */
 #include "catalog/plan.h"
 #include "gateway/backend/backend.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-#define RUNS      501
+#define RUNS_MAX  501
 #define BATCH     8 /* of one reading of the clock, which costs about as much as a small event */
 #define TARGET_US 10.0
 #define PIECES    100
@@ -274,16 +275,19 @@ typedef void step_fn(void *ud);
 
 static struct reading measure(step_fn *step, void *ud)
 {
-    static double runs[RUNS];
-    for (size_t i = 0; i < RUNS; i++) {
+    static double runs[RUNS_MAX];
+    const char *wish = getenv("BENCH_RUNS");
+    size_t n = wish ? strtoul(wish, NULL, 10) : RUNS_MAX;
+    n = n > 0 && n < RUNS_MAX ? n : RUNS_MAX;
+    for (size_t i = 0; i < n; i++) {
         double from = now_us();
         for (size_t k = 0; k < BATCH; k++) {
             step(ud);
         }
         runs[i] = (now_us() - from) / BATCH;
     }
-    qsort(runs, RUNS, sizeof *runs, by_value);
-    return (struct reading){runs[RUNS / 2], runs[0]};
+    qsort(runs, n, sizeof *runs, by_value);
+    return (struct reading){runs[n / 2], runs[0]};
 }
 
 static unsigned n_above;
@@ -488,11 +492,14 @@ int main(int argc, char **argv)
         if (argc > 2 && strcmp(wires[i].backend->name, argv[2]) != 0) {
             continue;
         }
-        bench_encode(&wires[i], snap);
-        if (wires[i].whole) {
+        const char *what = argc > 3 ? argv[3] : NULL;
+        if (!what || strcmp(what, "encode") == 0) {
+            bench_encode(&wires[i], snap);
+        }
+        if (wires[i].whole && (!what || strcmp(what, "whole") == 0)) {
             bench_decode(&wires[i], FORM_WHOLE);
         }
-        if (wires[i].piece.json) {
+        if (wires[i].piece.json && (!what || strcmp(what, "stream") == 0)) {
             bench_decode(&wires[i], wires[i].form);
         }
     }

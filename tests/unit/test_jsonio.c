@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -47,6 +48,89 @@ static void test_every_double_reads_back(void **state)
         } else {
             assert_string_equal(text, "null");
         }
+    }
+}
+
+/* Numbers as people write them have a way of their own: it must say what printf says. */
+static void test_short_decimals_are_printfs(void **state)
+{
+    (void)state;
+    static const double scales[] = {1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e9};
+    unsigned long long x = 88172645463325252ULL;
+    for (int i = 0; i < 90000; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        double d = (double)(long long)(x % 2000000000ULL) / scales[i % 9];
+        d = i & 16 ? -d : d;
+        d = i & 32 ? d / 1e5 : d;
+        char got[JSONIO_DOUBLE_MAX], want[JSONIO_DOUBLE_MAX];
+        size_t len = jsonio_format_double(d, got);
+        assert_int_equal(len, strlen(got));
+        for (int digits = 15; digits <= 17; digits++) {
+            (void)snprintf(want, sizeof want, "%.*g", digits, d);
+            if (strtod(want, NULL) == d) {
+                break;
+            }
+        }
+        assert_string_equal(got, want);
+    }
+}
+
+static void test_integers_to_both_ends(void **state)
+{
+    (void)state;
+    expect_text("[0,-1,10,9223372036854775807,-9223372036854775808]",
+                "[0,-1,10,9223372036854775807,-9223372036854775808]");
+}
+
+static void test_every_byte_at_every_place(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        for (size_t at = 0; at < 20; at++) {
+            char text[20], own[8], want[64];
+            memset(text, 'x', sizeof text);
+            text[at] = (char)c;
+            bool is_plain = c >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
+            const char *pair = strchr("\"\"\\\\\nn\rr\tt\bb\ff", (int)c);
+            if (is_plain) {
+                (void)snprintf(own, sizeof own, "%c", (int)c);
+            } else if (c && pair) {
+                (void)snprintf(own, sizeof own, "\\%c", pair[1]);
+            } else {
+                (void)snprintf(own, sizeof own, "\\u%04x", c);
+            }
+            (void)snprintf(want, sizeof want, "\"%.*s%s%.*s\"", (int)at, "xxxxxxxxxxxxxxxxxxxx",
+                           own, (int)(19 - at), "xxxxxxxxxxxxxxxxxxxx");
+            struct buf b;
+            buf_init(&b, 100);
+            assert_true(jsonio_write_string(&b, text, sizeof text));
+            assert_string_equal(b.p, want);
+            buf_release(&b);
+        }
+    }
+}
+
+/* Longer than what is written in one step, escapes on either side of each seam. */
+static void test_long_strings_come_back(void **state)
+{
+    (void)state;
+    static const char odd[] = "\n\"\\\x01\x7f\xc3\xa9x";
+    char text[2600];
+    for (size_t len = 0; len < sizeof text; len += 1 + len / 9) {
+        for (size_t i = 0; i < len; i++) {
+            text[i] = i % 11 < 3 || len - i < 3 ? 'a' : odd[i % 11 - 3];
+        }
+        struct buf b;
+        buf_init(&b, 1u << 16);
+        assert_true(jsonio_write_string(&b, text, len));
+        json_t *v = json_loadb(b.p, b.len, JSON_DECODE_ANY, NULL);
+        assert_non_null(v);
+        assert_int_equal(json_string_length(v), len);
+        assert_memory_equal(json_string_value(v), text, len);
+        json_decref(v);
+        buf_release(&b);
     }
 }
 
@@ -143,6 +227,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_keep_their_shortest_form),
         cmocka_unit_test(test_every_double_reads_back),
+        cmocka_unit_test(test_short_decimals_are_printfs),
+        cmocka_unit_test(test_integers_to_both_ends),
+        cmocka_unit_test(test_every_byte_at_every_place),
+        cmocka_unit_test(test_long_strings_come_back),
         cmocka_unit_test(test_a_comma_locale_changes_nothing),
         cmocka_unit_test(test_strings_are_escaped_as_json_needs),
         cmocka_unit_test(test_bad_texts_are_refused),
