@@ -7,6 +7,7 @@
 #include "gateway/base/jsonio.h"
 #include <assert.h>
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,25 @@ static bool add_headers(const struct call *c, struct headers *h, struct failure 
 }
 
 /* ---- what dialects share */
+
+json_t *backend_object(const char *key, json_t *value, ...)
+{
+    json_t *o = json_object();
+    bool ok = true;
+    va_list ap;
+    va_start(ap, value);
+    while (key) {
+        ok = json_object_set_new_nocheck(o, key, value) == 0 && ok; /* takes the value either way */
+        key = va_arg(ap, const char *);
+        value = key ? va_arg(ap, json_t *) : NULL;
+    }
+    va_end(ap);
+    if (!ok) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
 
 bool backend_no_memory(struct failure *f)
 {

@@ -115,6 +115,9 @@ bool backend_encode_with(const struct call *c, backend_build_fn *build, struct b
 /* The same for a dialect that knows chat only: a raw prompt is a 400. */
 bool backend_encode_chat(const struct call *c, backend_build_fn *build, struct buf *body,
                          struct headers *h, struct failure *f);
+/* An object of pairs of a key (a literal) and a value (taken), ended by NULL. New reference; NULL:
+ * memory, also where a value is NULL. */
+json_t *backend_object(const char *key, json_t *value, ...) __attribute__((sentinel));
 bool backend_no_memory(struct failure *f); /* 500, while writing a request; always false */
 bool backend_is_word(const json_t *v, const char *word); /* the string `word` */
 /* Replaces *value (taken) by `by` (taken); NULL: failed, for want of memory unless f says why. */

@@ -120,7 +120,7 @@ static json_t *wire_text(struct encoding *e, const json_t *text)
         e->has_blank = true;
         return json_null(); /* "The text field in the ContentBlock object is blank" */
     }
-    return json_pack("{s:O}", "text", text);
+    return backend_object("text", json_incref((json_t *)text), NULL);
 }
 
 static json_t *wire_image(const json_t *source)
@@ -201,8 +201,9 @@ static bool add_block(struct encoding *e, json_t *blocks, json_t *block)
 static bool wire_turn(struct encoding *e, const json_t *turn, json_t *out)
 {
     const json_t *content = json_object_get(turn, "content");
-    json_t *made = json_pack("{s:O,s:[]}", "role", json_object_get(turn, "role"), "content");
-    json_t *blocks = json_object_get(made, "content"), *block;
+    json_t *blocks = json_array(), *block;
+    json_t *made =
+        backend_object("role", json_incref(json_object_get(turn, "role")), "content", blocks, NULL);
     size_t i;
     if (!made || json_array_append_new(out, made) != 0) {
         return backend_no_memory(e->f);

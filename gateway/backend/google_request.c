@@ -357,6 +357,11 @@ static json_t *result_part(struct building *b, const json_t *block)
     return json_pack("{s:o}", "functionResponse", response);
 }
 
+static json_t *text_part(const json_t *text)
+{
+    return backend_object("text", json_incref((json_t *)text), NULL);
+}
+
 static json_t *part_of(struct building *b, const json_t *block, size_t n_calls)
 {
     const json_t *type = json_object_get(block, "type");
@@ -372,7 +377,7 @@ static json_t *part_of(struct building *b, const json_t *block, size_t n_calls)
     if (backend_is_word(type, "tool_result")) {
         return result_part(b, block);
     }
-    return json_pack("{s:O}", "text", json_object_get(block, "text"));
+    return text_part(json_object_get(block, "text"));
 }
 
 struct ranked {
@@ -417,7 +422,7 @@ static bool sort_results(struct building *b, const json_t *blocks, json_t *parts
 static json_t *parts_of(struct building *b, const json_t *content)
 {
     if (json_is_string(content)) {
-        return json_pack("[{s:O}]", "text", content);
+        return json_pack("[o]", text_part(content));
     }
     json_t *parts = json_array();
     size_t n_calls = 0, n_results = 0;
@@ -444,8 +449,8 @@ static json_t *wire_contents(struct building *b, const json_t *turns)
         const json_t *turn = json_array_get(turns, i);
         bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
         json_t *parts = parts_of(b, json_object_get(turn, "content"));
-        json_t *content =
-            json_pack("{s:s,s:o}", "role", is_model ? "model" : "user", "parts", parts);
+        json_t *content = backend_object("role", json_string_nocheck(is_model ? "model" : "user"),
+                                         "parts", parts, NULL);
         if (json_array_append_new(contents, content) != 0) {
             json_decref(contents);
             return NULL;

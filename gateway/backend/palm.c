@@ -79,8 +79,8 @@ static json_t *wire_messages(const struct call *c, const json_t *turns, bool is_
         const json_t *turn = json_array_get(turns, i);
         bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
         json_t *text = turn_text(c, turn, f);
-        json_t *message =
-            json_pack("{s:s,s:o}", "author", authors[is_vertex][is_model], "content", text);
+        json_t *message = backend_object(
+            "author", json_string_nocheck(authors[is_vertex][is_model]), "content", text, NULL);
         if (json_array_append_new(list, message) != 0) {
             json_decref(list);
             return NULL;

@@ -1,5 +1,8 @@
 /* turns.c - what is changed on the way is gathered in struct building and noted once at the end, by
  * its first value: a thousand messages with a name are one adjustment.
+ *
+ * A message that is one string, as most are, is never made into blocks: its turn holds that very
+ * string until another message joins the turn.
  */
 #include "turns.h"
 
@@ -11,6 +14,9 @@ struct building {
     struct turns *out;
     const struct call *c;
     struct failure *f;
+    json_t *turn;     /* the last one; NULL: none yet */
+    const char *role; /* its */
+    size_t n_results; /* tool results that it begins with */
     size_t n_asked, n_merged;
     const char *last_role; /* of the last message that said something, as asked */
     const json_t *late_system, *name, *detail;
@@ -22,24 +28,42 @@ static bool refuse(struct building *t, size_t at, const char *what)
     return failure_set(t->f, 400, "unsupported_content", "messages", "messages[%zu]: %s", at, what);
 }
 
-/* The blocks of the turn that a message of `role` belongs to, made when the last one is of the
- * other role. Borrowed; NULL: memory. */
+/* The turn that a message of `role` (a literal) belongs to, made when the last one is of the other
+ * role; then it has no content. Borrowed; NULL: memory. */
 static json_t *open_turn(struct building *t, const char *role)
 {
-    json_t *last = json_array_get(t->out->list, json_array_size(t->out->list) - 1);
-    if (!last || !backend_is_word(json_object_get(last, "role"), role)) {
-        json_t *turn = json_pack("{s:s,s:[]}", "role", role, "content");
-        if (!turn || json_array_append_new(t->out->list, turn) != 0) {
+    if (!t->turn || strcmp(t->role, role) != 0) {
+        json_t *turn = backend_object("role", json_string_nocheck(role), NULL);
+        if (json_array_append_new(t->out->list, turn) != 0) {
             return NULL;
         }
-        last = turn;
+        t->turn = turn;
+        t->role = role;
+        t->n_results = 0;
     }
-    return json_object_get(last, "content");
+    return t->turn;
 }
 
-static json_t *text_block(const char *text, size_t len)
+static json_t *text_block(const json_t *text)
 {
-    return json_pack("{s:s,s:s%}", "type", "text", "text", text, len);
+    return backend_object("type", json_string_nocheck("text"), "text", json_incref((json_t *)text),
+                          NULL);
+}
+
+/* The blocks of a turn; a text that stood alone becomes the first of them. Borrowed; NULL: memory.
+ */
+static json_t *blocks_of(json_t *turn)
+{
+    json_t *content = json_object_get(turn, "content");
+    if (json_is_array(content)) {
+        return content;
+    }
+    json_t *blocks = json_array();
+    if (content && json_array_append_new(blocks, text_block(content)) != 0) {
+        json_decref(blocks);
+        return NULL;
+    }
+    return json_object_set_new_nocheck(turn, "content", blocks) == 0 ? blocks : NULL;
 }
 
 /* data:image/png;base64,AAAA -> {"type":"base64",...}; an address -> {"type":"url",...}. NULL:
@@ -98,17 +122,14 @@ static bool add_part(struct building *t, json_t *blocks, const json_t *part, con
     if (json_string_length(text) == 0) {
         return true; /* "text content blocks must be non-empty" */
     }
-    return json_array_append_new(
-               blocks, text_block(json_string_value(text), json_string_length(text))) == 0 ||
-           backend_no_memory(t->f);
+    return json_array_append_new(blocks, text_block(text)) == 0 || backend_no_memory(t->f);
 }
 
 static bool add_content(struct building *t, json_t *blocks, const json_t *content, const char *role,
                         size_t at)
 {
     if (json_string_length(content) > 0 &&
-        json_array_append_new(
-            blocks, text_block(json_string_value(content), json_string_length(content))) != 0) {
+        json_array_append_new(blocks, text_block(content)) != 0) {
         return backend_no_memory(t->f);
     }
     size_t i;
@@ -162,8 +183,8 @@ static bool add_calls(struct building *t, json_t *blocks, const json_t *message,
 static bool add_result(struct building *t, const json_t *message, size_t at)
 {
     const char *id = json_string_value(json_object_get(message, "tool_call_id"));
-    json_t *blocks = open_turn(t, "user"), *content = json_array();
-    size_t place = 0;
+    json_t *turn = open_turn(t, "user"), *blocks = turn ? blocks_of(turn) : NULL;
+    json_t *content = json_array();
     if (!id) {
         json_decref(content);
         return refuse(t, at, "a tool message needs tool_call_id");
@@ -173,16 +194,13 @@ static bool add_result(struct building *t, const json_t *message, size_t at)
         json_decref(content);
         return backend_no_memory(t->f);
     }
-    while (backend_is_word(json_object_get(json_array_get(blocks, place), "type"), "tool_result")) {
-        place++;
-    }
     const json_t *only = json_array_get(content, 0);
     json_t *said = json_array_size(content) == 1 ? json_incref(json_object_get(only, "text"))
                                                  : json_incref(content);
     json_decref(content);
     json_t *block =
         json_pack("{s:s,s:s,s:o}", "type", "tool_result", "tool_use_id", id, "content", said);
-    return json_array_insert_new(blocks, place, block) == 0 || backend_no_memory(t->f);
+    return json_array_insert_new(blocks, t->n_results++, block) == 0 || backend_no_memory(t->f);
 }
 
 static bool add_system(struct building *t, const json_t *message, size_t at)
@@ -222,22 +240,41 @@ static void look_at_keys(struct building *t, const json_t *message)
     }
 }
 
+static bool add_text(struct building *t, const json_t *text, const char *role)
+{
+    json_t *turn = open_turn(t, role);
+    bool is_alone = turn && !json_object_get(turn, "content");
+    bool ok = is_alone ? json_object_set_nocheck(turn, "content", (json_t *)text) == 0
+                       : turn && json_array_append_new(blocks_of(turn), text_block(text)) == 0;
+    return ok || backend_no_memory(t->f);
+}
+
+static void count_spoken(struct building *t, const char *said)
+{
+    t->n_asked++;
+    t->n_merged += t->last_role && strcmp(t->last_role, said) == 0;
+    t->last_role = said;
+}
+
 /* A message of the user, the assistant, or a system message in the middle, whose place is kept by
- * making it the user's. */
+ * making it the user's. An empty one says nothing and is refused there. */
 static bool add_spoken(struct building *t, const json_t *message, const char *said, size_t at)
 {
     bool is_assistant = strcmp(said, "assistant") == 0;
-    const char *role = is_assistant ? "assistant" : "user", *before = t->last_role;
+    const char *role = is_assistant ? "assistant" : "user";
+    const json_t *content = json_object_get(message, "content");
+    bool has_calls = is_assistant && json_array_size(json_object_get(message, "tool_calls")) > 0;
+    if (json_string_length(content) > 0 && !has_calls) {
+        count_spoken(t, said);
+        return add_text(t, content, role);
+    }
     json_t *blocks = json_array();
-    bool ok = blocks && add_content(t, blocks, json_object_get(message, "content"), role, at) &&
-              (!is_assistant || add_calls(t, blocks, message, at));
-    if (ok &&
-        json_array_size(blocks) > 0) { /* an empty message says nothing and is refused there */
-        t->n_asked++;
-        t->n_merged += before && strcmp(before, said) == 0;
-        t->last_role = said;
+    bool ok = blocks && add_content(t, blocks, content, role, at) &&
+              (!has_calls || add_calls(t, blocks, message, at));
+    if (ok && json_array_size(blocks) > 0) {
+        count_spoken(t, said);
         json_t *turn = open_turn(t, role);
-        ok = turn && json_array_extend(turn, blocks) == 0;
+        ok = turn && json_array_extend(blocks_of(turn), blocks) == 0;
     }
     json_decref(blocks);
     return ok || backend_no_memory(t->f);
@@ -269,8 +306,7 @@ static bool add_message(struct building *t, const json_t *message, size_t at)
 static bool trim_prefill(struct building *t)
 {
     size_t n = json_array_size(t->out->list);
-    const json_t *last = json_array_get(t->out->list, n - 1);
-    json_t *blocks = json_object_get(last, "content");
+    json_t *last = json_array_get(t->out->list, n - 1);
     if (n == 0 || !backend_is_word(json_object_get(last, "role"), "assistant")) {
         return true;
     }
@@ -279,7 +315,11 @@ static bool trim_prefill(struct building *t)
                            "this model does not continue a last message of the assistant: end the "
                            "conversation with a user message");
     }
+    json_t *blocks = blocks_of(last);
     json_t *block = json_array_get(blocks, json_array_size(blocks) - 1);
+    if (!blocks) {
+        return backend_no_memory(t->f);
+    }
     const json_t *text = json_object_get(block, "text");
     size_t len = json_string_length(text), kept = len;
     while (kept > 0 && strchr(" \t\r\n\v\f", json_string_value(text)[kept - 1])) {

@@ -8,6 +8,7 @@
 #include "jsonio.h"
 
 #include "limits.h"
+#include <endian.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,24 +97,30 @@ bool jsonio_write_double(struct buf *b, double d)
 
 #define CHUNK         512 /* bytes of a string that are written in one step */
 #define ESCAPE_MAX    6
+#define WORD          8 /* bytes that are looked at together */
 #define EVERY_BYTE(x) (UINT64_C(0x0101010101010101) * (x))
 
-/* Whether one of the eight bytes is below `n` (at most 0x80); the carries of the subtraction can
- * only tell too much beside a byte that is. */
-static uint64_t has_less(uint64_t word, unsigned n)
+/* The highest bit of each byte below `n` (at most 0x80). The carries of the subtraction can set
+ * more behind such a byte, never before the first one. */
+static uint64_t mark_less(uint64_t word, unsigned n)
 {
     return (word - EVERY_BYTE(n)) & ~word & EVERY_BYTE(0x80);
 }
 
-static uint64_t has_byte(uint64_t word, unsigned char c)
+static uint64_t mark_byte(uint64_t word, unsigned char c)
 {
-    return has_less(word ^ EVERY_BYTE(c), 1);
+    return mark_less(word ^ EVERY_BYTE(c), 1);
 }
 
-static bool has_special(uint64_t word)
+/* Of the next eight bytes, how many can stand for themselves before the first one that cannot. */
+static size_t count_plain(const char *s)
 {
-    return (has_less(word, 0x20) | has_byte(word, '"') | has_byte(word, '\\') |
-            has_byte(word, 0x7f)) != 0;
+    uint64_t word;
+    memcpy(&word, s, sizeof word);
+    word = le64toh(word);
+    uint64_t marks = mark_less(word, 0x20) | mark_byte(word, '"') | mark_byte(word, '\\') |
+                     mark_byte(word, 0x7f);
+    return marks ? (size_t)__builtin_ctzll(marks) / 8 : WORD;
 }
 
 static bool is_escaped(unsigned char c)
@@ -139,27 +146,24 @@ static size_t put_escape(char *out, unsigned char c)
     return ESCAPE_MAX;
 }
 
+/* `out` has room for WORD bytes more than the longest form. */
 static size_t put_escaped(char *out, const char *s, size_t len)
 {
     size_t n = 0, i = 0;
-    uint64_t word;
-    while (i < len) {
-        if (len - i >= sizeof word) {
-            memcpy(&word, s + i, sizeof word);
-            if (!has_special(word)) {
-                memcpy(out + n, &word, sizeof word);
-                n += sizeof word;
-                i += sizeof word;
-                continue;
-            }
+    while (len - i >= WORD) {
+        size_t plain = count_plain(s + i);
+        memcpy(out + n, s + i, WORD);
+        n += plain;
+        i += plain;
+        if (plain < WORD) {
+            n += put_escape(out + n, (unsigned char)s[i++]);
         }
-        size_t end = len - i < sizeof word ? len : i + sizeof word;
-        for (; i < end; i++) {
-            if (is_escaped((unsigned char)s[i])) {
-                n += put_escape(out + n, (unsigned char)s[i]);
-            } else {
-                out[n++] = s[i];
-            }
+    }
+    for (; i < len; i++) {
+        if (is_escaped((unsigned char)s[i])) {
+            n += put_escape(out + n, (unsigned char)s[i]);
+        } else {
+            out[n++] = s[i];
         }
     }
     return n;
@@ -169,7 +173,7 @@ static size_t put_escaped(char *out, const char *s, size_t len)
  * append costs as much as some dozen bytes. */
 static bool write_between(struct buf *b, char before, const char *s, size_t len, char after)
 {
-    char text[2 + CHUNK * ESCAPE_MAX + 2];
+    char text[2 + CHUNK * ESCAPE_MAX + WORD + 2];
     size_t n = 0, at = 0;
     if (before) {
         text[n++] = before;

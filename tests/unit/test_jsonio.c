@@ -120,7 +120,8 @@ static void test_long_strings_come_back(void **state)
     char text[2600];
     for (size_t len = 0; len < sizeof text; len += 1 + len / 9) {
         for (size_t i = 0; i < len; i++) {
-            text[i] = i % 11 < 3 || len - i < 3 ? 'a' : odd[i % 11 - 3];
+            bool is_last = len - (i - i % 11) < 11; /* no character is cut */
+            text[i] = i % 11 < 3 || is_last ? 'a' : odd[i % 11 - 3];
         }
         struct buf b;
         buf_init(&b, 1u << 16);
