@@ -2,6 +2,7 @@
  * errors. */
 #include "backend.h"
 #include "emit.h"
+#include "messages.h"
 #include "turns.h"
 
 #include <string.h>
@@ -94,24 +95,6 @@ static bool anthropic_shape(const struct call *c, enum param p, json_t **value, 
     }
 }
 
-/* `strict` has no place on most models: the arguments may then not follow the schema. */
-static bool note_strict(const struct call *c, struct failure *f)
-{
-    const json_t *tools = sampling_has(c->send, PARAM_TOOLS) ? c->send->v[PARAM_TOOLS].j : NULL;
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        const json_t *strict =
-            json_object_get(json_object_get(json_array_get(tools, i), "function"), "strict");
-        if (json_is_true(strict)) {
-            struct adjustment a = {.name = "tools.function.strict",
-                                   .action = ACTION_DROPPED,
-                                   .reason = REASON_UNSUPPORTED};
-            a.asked = (struct value){.type = VALUE_BOOL, .b = true};
-            return backend_note(c, BEHAVIOUR_COUNT, &a, f);
-        }
-    }
-    return true;
-}
-
 static bool finish_tool_choice(json_t *body, struct failure *f)
 {
     json_t *choice = json_object_get(body, "tool_choice");
@@ -133,8 +116,8 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
     ok = ok && (t.system.len == 0 ||
                 json_object_set_new(body, "system", json_stringn(t.system.p, t.system.len)) == 0);
     ok = ok && json_object_set(body, "messages", t.list) == 0;
-    ok =
-        ok && backend_encode_params(c, body, f) && note_strict(c, f) && finish_tool_choice(body, f);
+    ok = ok && backend_encode_params(c, body, f) && messages_note_strict(c, f) &&
+         finish_tool_choice(body, f);
     ok = ok && (!c->stream || json_object_set_new(body, "stream", json_true()) == 0);
     turns_release(&t);
     return ok;

@@ -38,10 +38,13 @@ struct decoder *backend_decoder(const struct backend *b, const struct provider *
 
 /* ---- headers */
 
-bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret)
+/* The value is `before` and `value`, put together where it is to stay: a key leaves no copy. */
+static bool put_header(struct headers *h, const char *name, const char *before, const char *value,
+                       bool is_secret)
 {
-    if (h->n == BACKEND_HEADERS_MAX || !name[0] || strlen(name) >= sizeof h->h->name ||
-        strlen(value) >= sizeof h->h->value) {
+    size_t name_len = strlen(name), before_len = strlen(before), value_len = strlen(value);
+    if (h->n == BACKEND_HEADERS_MAX || !name[0] || name_len >= sizeof h->h->name ||
+        value_len >= sizeof h->h->value - before_len) {
         return false;
     }
     for (const char *p = name; *p; p++) {
@@ -56,10 +59,16 @@ bool headers_add(struct headers *h, const char *name, const char *value, bool is
         }
     }
     struct header *at = &h->h[h->n++];
-    (void)snprintf(at->name, sizeof at->name, "%s", name);
-    (void)snprintf(at->value, sizeof at->value, "%s", value);
+    memcpy(at->name, name, name_len + 1);
+    memcpy(at->value, before, before_len);
+    memcpy(at->value + before_len, value, value_len + 1);
     at->is_secret = is_secret;
     return true;
+}
+
+bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret)
+{
+    return put_header(h, name, "", value, is_secret);
 }
 
 static bool add_key(const struct call *c, struct headers *h)
@@ -71,11 +80,7 @@ static bool add_key(const struct call *c, struct headers *h)
     if (p->auth == CATALOG_AUTH_HEADER) {
         return p->auth_header && headers_add(h, p->auth_header, c->key, true);
     }
-    char value[sizeof h->h->value];
-    int n = snprintf(value, sizeof value, "Bearer %s", c->key);
-    bool ok = n > 0 && (size_t)n < sizeof value && headers_add(h, "authorization", value, true);
-    explicit_bzero(value, sizeof value);
-    return ok;
+    return put_header(h, "authorization", "Bearer ", c->key, true);
 }
 
 static bool add_headers(const struct call *c, struct headers *h, struct failure *f)

@@ -34,10 +34,10 @@ static json_t *wire_calls(const struct message *m)
 
 static json_t *wire_message(const struct message *m, struct messages *b)
 {
-    json_t *out = json_pack("{s:s}", "role", m->role);
+    json_t *out = backend_object("role", json_string_nocheck(m->role), NULL);
     bool ok = out && (!m->call_id ||
                       json_object_set_new(out, "tool_call_id", json_string(m->call_id)) == 0);
-    if (!m->calls || json_array_size(m->parts) > 0) {
+    if (!m->calls || m->text || json_array_size(m->parts) > 0) {
         ok = ok && json_object_set_new(out, "content", messages_content(m)) == 0;
     }
     if (m->calls) {

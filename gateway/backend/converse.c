@@ -198,23 +198,31 @@ static bool add_block(struct encoding *e, json_t *blocks, json_t *block)
     return json_array_append_new(blocks, block) == 0 || backend_no_memory(e->f);
 }
 
-static bool wire_turn(struct encoding *e, const json_t *turn, json_t *out)
+/* Content of a turn, as blocks. NULL: failure set. */
+static json_t *wire_content(struct encoding *e, const json_t *content)
 {
-    const json_t *content = json_object_get(turn, "content");
     json_t *blocks = json_array(), *block;
-    json_t *made =
-        backend_object("role", json_incref(json_object_get(turn, "role")), "content", blocks, NULL);
     size_t i;
-    if (!made || json_array_append_new(out, made) != 0) {
-        return backend_no_memory(e->f);
-    }
-    if (json_is_string(content) && !add_block(e, blocks, wire_text(e, content))) {
-        return false;
+    bool ok = blocks || backend_no_memory(e->f);
+    if (json_is_string(content)) {
+        ok = ok && add_block(e, blocks, wire_text(e, content));
     }
     json_array_foreach ((json_t *)content, i, block) {
-        if (!add_block(e, blocks, wire_block(e, block))) {
-            return false;
-        }
+        ok = ok && add_block(e, blocks, wire_block(e, block));
+    }
+    if (!ok) {
+        json_decref(blocks);
+        return NULL;
+    }
+    return blocks;
+}
+
+/* A turn is our own: its content is exchanged. */
+static bool wire_turn(struct encoding *e, json_t *turn)
+{
+    json_t *blocks = wire_content(e, json_object_get(turn, "content"));
+    if (json_object_set_new_nocheck(turn, "content", blocks) != 0) {
+        return backend_no_memory(e->f); /* where nothing else was said */
     }
     return json_array_size(blocks) > 0 ||
            failure_set(e->f, 400, "unsupported_content", "messages",
@@ -286,13 +294,13 @@ static bool build_messages(struct encoding *e, json_t *body)
 {
     struct turns t;
     turns_init(&t);
-    json_t *list = json_array(), *turn;
+    json_t *turn;
     size_t i;
-    bool ok = json_object_set_new(body, "messages", list) == 0 && check_messages(e->c, e->f) &&
-              turns_build(&t, e->c, e->f);
+    bool ok = check_messages(e->c, e->f) && turns_build(&t, e->c, e->f);
     json_array_foreach (t.list, i, turn) {
-        ok = ok && wire_turn(e, turn, list);
+        ok = ok && wire_turn(e, turn);
     }
+    ok = ok && (json_object_set_nocheck(body, "messages", t.list) == 0 || backend_no_memory(e->f));
     ok = ok && set_system(e, &t.system, body) && note_changes(e);
     turns_release(&t);
     return ok;

@@ -68,7 +68,7 @@ static bool has_image(const struct message *m)
 static json_t *wire_message(const struct message *m, struct messages *b)
 {
     json_t *content = has_image(m) ? wire_blocks(m, b) : messages_text(m, b);
-    json_t *out = json_pack("{s:s,s:o}", "role", m->role, "content", content);
+    json_t *out = backend_object("role", json_string_nocheck(m->role), "content", content, NULL);
     bool ok = out && (!m->call_id ||
                       json_object_set_new(out, "tool_call_id", json_string(m->call_id)) == 0);
     ok = ok && (!m->calls || json_object_set_new(out, "tool_calls", wire_calls(m)) == 0);

@@ -9,6 +9,7 @@
 
 #include "google_ids.h"
 #include "google_schema.h"
+#include "messages.h"
 #include "turns.h"
 
 #include "gateway/base/jsonio.h"
@@ -180,20 +181,7 @@ static bool note_parameters(const struct call *c, struct failure *f)
         json_decref(
             wire_schema(v[PARAM_RESPONSE_FORMAT_JSON_SCHEMA].j, schema_form(c), &format, NULL));
     }
-    for (size_t i = 0; has_tools && i < json_array_size(v[PARAM_TOOLS].j); i++) {
-        const json_t *function = json_object_get(json_array_get(v[PARAM_TOOLS].j, i), "function");
-        if (json_is_true(json_object_get(function, "strict"))) {
-            struct adjustment a = {.name = "tools.function.strict",
-                                   .action = ACTION_DROPPED,
-                                   .reason = REASON_UNSUPPORTED};
-            a.asked = (struct value){.type = VALUE_BOOL, .b = true};
-            if (!backend_note(c, BEHAVIOUR_COUNT, &a, f)) {
-                return false;
-            }
-            break;
-        }
-    }
-    return note_dropped(c, "tools.function.parameters", &tools, f) &&
+    return messages_note_strict(c, f) && note_dropped(c, "tools.function.parameters", &tools, f) &&
            note_dropped(c, "response_format.json_schema.schema", &format, f);
 }
 

@@ -168,18 +168,27 @@ static bool add_calls(struct building *t, const json_t *message, size_t at)
     return true;
 }
 
+static json_t *message_item(const char *role, json_t *content)
+{
+    return backend_object("type", json_string_nocheck("message"), "role", json_string_nocheck(role),
+                          "content", content, NULL);
+}
+
 static bool add_assistant(struct building *t, const json_t *message, size_t at)
 {
     const json_t *refusal = json_object_get(message, "refusal"),
                  *calls = json_object_get(message, "tool_calls");
+    json_t *content = json_object_get(message, "content");
+    if (json_string_length(content) > 0 && (!refusal || json_is_null(refusal))) {
+        return append(t, t->out->list, message_item("assistant", json_incref(content))) &&
+               add_calls(t, message, at);
+    }
     struct buf text;
     buf_init(&text, LIMIT_BODY_BYTES);
-    bool ok = add_text(t, &text, json_object_get(message, "content"), "", at) &&
-              add_text(t, &text, refusal, "", at);
+    bool ok = add_text(t, &text, content, "", at) && add_text(t, &text, refusal, "", at);
     if (ok && (text.len > 0 || json_array_size(calls) == 0)) {
         ok = append(t, t->out->list,
-                    json_pack("{s:s,s:s,s:s%}", "type", "message", "role", "assistant", "content",
-                              text.p ? text.p : "", text.len));
+                    message_item("assistant", json_stringn(text.p ? text.p : "", text.len)));
     }
     buf_release(&text);
     return ok && add_calls(t, message, at);
@@ -215,9 +224,7 @@ static bool add_said(struct building *t, const json_t *message, const char *role
 {
     json_t *content = wire_content(t, json_object_get(message, "content"), at);
     const json_t *name = json_object_get(message, "name");
-    json_t *item =
-        content ? json_pack("{s:s,s:s,s:o}", "type", "message", "role", role, "content", content)
-                : NULL;
+    json_t *item = content ? message_item(role, content) : NULL;
     bool is_named = json_is_string(name) && strcmp(role, "user") == 0 &&
                     backend_accepts(t->c, BEHAVIOUR_MESSAGE_NAME);
     if (item && is_named && json_object_set(item, "name", (json_t *)name) != 0) {

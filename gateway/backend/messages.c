@@ -1,5 +1,5 @@
-/* messages.c - the names of calls are looked up backwards, so that an id that was used twice means
- * the last call before its result. */
+/* messages.c - the names of calls are kept while the messages are walked, so that an id that was
+ * used twice means the last call before its result. */
 #include "messages.h"
 
 #include "gateway/base/jsonio.h"
@@ -102,8 +102,8 @@ static bool add_image(struct messages *b, const struct message *m, json_t *parts
 static bool add_text(struct messages *b, json_t *parts, const json_t *text)
 {
     return json_string_length(text) == 0 ||
-           json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", text)) ==
-               0 ||
+           json_array_append_new(parts, backend_object("type", json_string_nocheck("text"), "text",
+                                                       json_incref((json_t *)text), NULL)) == 0 ||
            backend_no_memory(b->f);
 }
 
@@ -128,7 +128,6 @@ static json_t *read_parts(struct messages *b, const struct message *m, const jso
     const json_t *content = json_object_get(message, "content");
     json_t *parts = json_array(), *part;
     bool ok = parts || backend_no_memory(b->f);
-    ok = ok && add_text(b, parts, content);
     size_t i;
     json_array_foreach ((json_t *)content, i, part) {
         ok = ok && add_part(b, m, parts, part);
@@ -143,22 +142,6 @@ static json_t *read_parts(struct messages *b, const struct message *m, const jso
     return parts;
 }
 
-/* The name of the function whose result this is. */
-static const char *name_of_call(const struct messages *b, size_t at, const char *id)
-{
-    while (at-- > 0) {
-        const json_t *calls = json_object_get(json_array_get(b->c->messages, at), "tool_calls");
-        for (size_t i = json_array_size(calls); i-- > 0;) {
-            const json_t *call = json_array_get(calls, i);
-            if (backend_is_word(json_object_get(call, "id"), id)) {
-                return json_string_value(
-                    json_object_get(json_object_get(call, "function"), "name"));
-            }
-        }
-    }
-    return NULL;
-}
-
 static bool read_calls(struct messages *b, struct message *m, const json_t *message)
 {
     const json_t *calls = json_object_get(message, "tool_calls");
@@ -167,7 +150,7 @@ static bool read_calls(struct messages *b, struct message *m, const json_t *mess
         if (!m->call_id) {
             return refuse(b, m->at, "a tool message needs tool_call_id");
         }
-        m->call_name = name_of_call(b, m->at, m->call_id);
+        m->call_name = json_string_value(json_object_get(b->call_names, m->call_id));
         if (!m->call_name) {
             m->call_name = json_string_value(json_object_get(message, "name"));
         }
@@ -177,9 +160,14 @@ static bool read_calls(struct messages *b, struct message *m, const json_t *mess
     }
     for (size_t i = 0; i < json_array_size(calls); i++) {
         const json_t *call = json_array_get(calls, i);
-        if (!json_is_string(json_object_get(call, "id")) ||
-            !json_is_string(json_object_get(json_object_get(call, "function"), "name"))) {
+        json_t *id = json_object_get(call, "id"),
+               *name = json_object_get(json_object_get(call, "function"), "name");
+        if (!json_is_string(id) || !json_is_string(name)) {
             return refuse(b, m->at, "each tool call needs an id and function.name");
+        }
+        b->call_names = b->call_names ? b->call_names : json_object();
+        if (json_object_set_nocheck(b->call_names, json_string_value(id), name) != 0) {
+            return backend_no_memory(b->f);
         }
     }
     m->calls = calls;
@@ -213,10 +201,12 @@ static json_t *wire_message(struct messages *b, size_t at, message_fn *fn)
                                "the conversation with a user message");
     }
     look_at_keys(b, message, m.role);
-    json_t *parts = read_parts(b, &m, message), *out = NULL;
+    const json_t *content = json_object_get(message, "content");
+    m.text = json_string_length(content) > 0 ? content : NULL;
+    json_t *parts = m.text ? NULL : read_parts(b, &m, message), *out = NULL;
     m.parts = parts;
     read_reasoning(&m, message);
-    if (parts && read_calls(b, &m, message)) {
+    if ((m.text || parts) && read_calls(b, &m, message)) {
         out = fn(&m, b);
     }
     json_decref(parts);
@@ -292,6 +282,7 @@ json_t *messages_build(const struct call *c, message_fn *fn, struct failure *f)
     for (size_t i = 0; ok && i < json_array_size(c->messages); i++) {
         ok = json_array_append_new(list, wire_message(&b, i, fn)) == 0;
     }
+    json_decref(b.call_names);
     if (!ok || !note_changes(&b)) {
         json_decref(list);
         (void)backend_no_memory(f); /* where nothing else was said */
@@ -309,6 +300,9 @@ static bool is_image(const json_t *part)
 
 json_t *messages_text(const struct message *m, struct messages *b)
 {
+    if (m->text) {
+        return json_incref((json_t *)m->text);
+    }
     struct buf text;
     buf_init(&text, LIMIT_BODY_BYTES);
     bool ok = true;
@@ -336,6 +330,9 @@ json_t *messages_content(const struct message *m)
 {
     const json_t *only = json_array_get(m->parts, 0);
     size_t n = json_array_size(m->parts);
+    if (m->text) {
+        return json_incref((json_t *)m->text);
+    }
     if (n == 0) {
         return json_string("");
     }

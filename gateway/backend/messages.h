@@ -14,6 +14,8 @@ struct message {
     size_t at;        /* its place, for a 400 that names it */
     bool is_last;     /* an assistant's last message is to be continued */
     const char *role; /* "system", "user", "assistant" or "tool" */
+    /* The content where it is one string and not empty, as most are; then there are no parts. */
+    const json_t *text;
     /* [{"type":"text","text"} | {"type":"image_url","image_url":{"url","detail"?}}]: no empty
      * texts, images only of the user, every url is an http address or data:TYPE;base64,DATA */
     const json_t *parts;
@@ -37,6 +39,7 @@ struct messages {
     /* of messages_build() itself */
     const json_t *developer, *system, *name;
     const char *unknown_key;
+    json_t *call_names; /* id of a call -> its function's name, of the messages so far; or NULL */
 };
 /* New array of what fn gave; NULL: a failure is set. */
 json_t *messages_build(const struct call *c, message_fn *fn, struct failure *f);

@@ -72,7 +72,8 @@ static json_t *wire_message(const struct message *m, struct messages *b)
     if (!wire_images(m, b, &images)) {
         return NULL;
     }
-    json_t *out = json_pack("{s:s,s:o}", "role", m->role, "content", messages_text(m, b));
+    json_t *out =
+        backend_object("role", json_string_nocheck(m->role), "content", messages_text(m, b), NULL);
     bool ok = out && (!images || json_object_set(out, "images", images) == 0);
     ok = ok && (!m->reasoning || json_object_set(out, "thinking", (json_t *)m->reasoning) == 0);
     ok = ok && (!m->calls || json_object_set_new(out, "tool_calls", wire_calls(m)) == 0);
