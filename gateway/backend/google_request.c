@@ -430,21 +430,21 @@ static json_t *parts_of(struct building *b, const json_t *content)
     return parts;
 }
 
-static json_t *wire_contents(struct building *b, const json_t *turns)
+/* The turns are our own: each becomes a content. */
+static bool wire_contents(struct building *b, const json_t *turns)
 {
-    json_t *contents = json_array();
     for (size_t i = 0; i < json_array_size(turns); i++) {
-        const json_t *turn = json_array_get(turns, i);
-        bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
+        json_t *turn = json_array_get(turns, i);
         json_t *parts = parts_of(b, json_object_get(turn, "content"));
-        json_t *content = backend_object("role", json_string_nocheck(is_model ? "model" : "user"),
-                                         "parts", parts, NULL);
-        if (json_array_append_new(contents, content) != 0) {
-            json_decref(contents);
-            return NULL;
+        bool is_model = backend_is_word(json_object_get(turn, "role"), "assistant");
+        if (json_object_set_new_nocheck(turn, "parts", parts) != 0 ||
+            json_object_del(turn, "content") != 0 ||
+            (is_model &&
+             json_object_set_new_nocheck(turn, "role", json_string_nocheck("model")) != 0)) {
+            return false;
         }
     }
-    return contents;
+    return true;
 }
 
 /* Where the model knows no system instruction, it stands at the beginning of the first turn. */
@@ -478,12 +478,10 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
     struct turns t;
     struct building b = {.c = c, .f = f, .calls = json_object()};
     turns_init(&t);
-    bool ok = b.calls && turns_build(&t, c, f);
-    json_t *contents = ok ? wire_contents(&b, t.list) : NULL;
-    ok = contents && (t.system.len == 0 || put_system(c, &t.system, body, contents, f)) &&
-         json_object_set(body, "contents", contents) == 0;
+    bool ok = b.calls && turns_build(&t, c, f) && wire_contents(&b, t.list);
+    ok = ok && (t.system.len == 0 || put_system(c, &t.system, body, t.list, f)) &&
+         json_object_set(body, "contents", t.list) == 0;
     ok = ok && note_signature(&b) && backend_encode_params(c, body, f) && note_parameters(c, f);
-    json_decref(contents);
     json_decref(b.calls);
     turns_release(&t);
     return ok;

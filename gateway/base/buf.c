@@ -1,6 +1,6 @@
-/* How it works: one allocation that doubles, never beyond the limit and one byte for the NUL, so
- * that what a buffer can cost is known when it is made. Nothing is allocated before the first
- * append: many buffers of a request stay empty.
+/* How it works: one allocation that doubles (at least), never beyond the limit and one byte for the
+ * NUL, so that what a buffer can cost is known when it is made. Nothing is allocated before the
+ * first append: many buffers of a request stay empty.
  */
 #include "buf.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define BUF_FIRST_CAP 64
+#define BUF_PAGE      4096
 
 struct slice slice_str(const char *s)
 {
@@ -43,8 +44,8 @@ static bool reserve(struct buf *b, size_t n)
         return true;
     }
     size_t cap = b->cap ? b->cap : BUF_FIRST_CAP;
-    while (cap < need) {
-        cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+    while (cap < need) { /* small ones reach a page in few steps */
+        cap = cap > SIZE_MAX / 4 ? need : cap * (cap < BUF_PAGE ? 4 : 2);
     }
     cap = cap > b->limit + 1 ? b->limit + 1 : cap;
     char *p = realloc(b->p, cap);
