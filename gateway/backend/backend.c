@@ -527,6 +527,23 @@ json_t *backend_tool_delta(unsigned index, const char *id, const char *name, con
     return o;
 }
 
+void backend_members(const json_t *o, size_t n, const char *const names[], const json_t *out[])
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = NULL;
+    }
+    json_t *object = (json_t *)o; /* jansson's iterators lack const */
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
+        const char *key = json_object_iter_key(at);
+        for (size_t i = 0; i < n; i++) {
+            if (names[i][0] == key[0] && strcmp(names[i], key) == 0) {
+                out[i] = json_object_iter_value(at);
+                break;
+            }
+        }
+    }
+}
+
 json_int_t backend_count(const json_t *v)
 {
     double d = json_number_value(v);

@@ -135,6 +135,9 @@ enum finish backend_finish(const char *word, int *status);
 /* One element of OpenAI's delta.tool_calls; NULL parts are left out. New reference, NULL: memory.
  */
 json_t *backend_tool_delta(unsigned index, const char *id, const char *name, const char *arguments);
+/* Several members in one walk: out[i] is that of names[i], or NULL. A look-up costs as much as to
+ * pass four keys. */
+void backend_members(const json_t *o, size_t n, const char *const names[], const json_t *out[]);
 json_int_t backend_count(const json_t *v); /* a number of tokens, at least 0; 0 for anything else */
 
 #endif

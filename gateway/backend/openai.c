@@ -151,20 +151,31 @@ static bool tell_part(struct decoder *d, unsigned choice, const json_t *part, bo
                        : tell_answer(d, choice, text, NULL);
 }
 
+/* What is looked for in an answer or a chunk, in one of its choices, in a message or its delta. */
+enum { CHOICES, USAGE, ID, MODEL, FINGERPRINT, PROVIDER, X_GROQ, FILTER_IN, FILTER_OUT, TOP_COUNT };
+static const char *const top_names[TOP_COUNT] = {
+    "choices",         "usage",           "id", "model", "system_fingerprint", "provider", "x_groq",
+    "input_sensitive", "output_sensitive"};
+enum { INDEX, DELTA, MESSAGE, TEXT, LOGPROBS, REASON, CHOICE_COUNT };
+static const char *const choice_names[CHOICE_COUNT] = {"index", "delta",    "message",
+                                                       "text",  "logprobs", "finish_reason"};
+enum { CONTENT, REASONING, REASONING_TOO, DETAILS, REFUSAL, CALLS, OLD_CALL, NODE_COUNT };
+static const char *const node_names[NODE_COUNT] = {
+    "content", "reasoning_content", "reasoning",    "reasoning_details",
+    "refusal", "tool_calls",        "function_call"};
+
 /* reasoning_content, or reasoning, or the texts of reasoning_details (OpenRouter sends the last two
  * with the same text): the first that there is. */
-static bool take_reasoning(struct decoder *d, unsigned choice, const json_t *node)
+static bool take_reasoning(struct decoder *d, unsigned choice, const json_t *const node[])
 {
-    static const char *const keys[] = {"reasoning_content", "reasoning"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *text = json_object_get(node, keys[i]);
-        if (json_string_length(text) > 0) {
-            return emit_text(&d->out, DELTA_REASONING, choice, text, NULL);
-        }
+    const json_t *first =
+        json_string_length(node[REASONING]) > 0 ? node[REASONING] : node[REASONING_TOO];
+    if (json_string_length(first) > 0) {
+        return emit_text(&d->out, DELTA_REASONING, choice, first, NULL);
     }
     size_t i;
     json_t *part;
-    json_array_foreach (json_object_get(node, "reasoning_details"), i, part) {
+    json_array_foreach ((json_t *)node[DETAILS], i, part) { /* the macro wants no const */
         const json_t *text = json_object_get(part, "text");
         text = json_is_string(text) ? text : json_object_get(part, "summary");
         if (!emit_text(&d->out, DELTA_REASONING, choice, text, NULL)) {
@@ -203,11 +214,11 @@ static bool tell_tool(struct decoder *d, unsigned choice, unsigned index, const 
 
 #define TOOLS_MAX 128 /* calls of one choice: OpenAI's own limit on functions */
 
-static bool take_tools(struct decoder *d, unsigned choice, const json_t *node)
+static bool take_tools(struct decoder *d, unsigned choice, const json_t *const node[])
 {
     size_t i;
     json_t *call;
-    json_array_foreach (json_object_get(node, "tool_calls"), i, call) {
+    json_array_foreach ((json_t *)node[CALLS], i, call) {
         const json_t *index = json_object_get(call, "index");
         json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)i;
         if (at < 0 || at >= TOOLS_MAX) {
@@ -219,8 +230,7 @@ static bool take_tools(struct decoder *d, unsigned choice, const json_t *node)
             return false;
         }
     }
-    const json_t *old =
-        json_object_get(node, "function_call"); /* before tools there was one function */
+    const json_t *old = node[OLD_CALL]; /* before tools there was one function */
     if (json_is_object(old)) {
         return tell_tool(d, choice, 0, json_object_get(old, "name") ? "call_0" : NULL, old);
     }
@@ -264,41 +274,41 @@ static bool take_finish(struct decoder *d, unsigned choice, const json_t *reason
 
 static bool take_choice(struct decoder *d, const json_t *choice, size_t position)
 {
-    const json_t *index = json_object_get(choice, "index");
-    json_int_t at = json_is_integer(index) ? json_integer_value(index) : (json_int_t)position;
+    const json_t *of[CHOICE_COUNT], *in[NODE_COUNT];
+    backend_members(choice, CHOICE_COUNT, choice_names, of);
+    json_int_t at =
+        json_is_integer(of[INDEX]) ? json_integer_value(of[INDEX]) : (json_int_t)position;
     if (!json_is_object(choice) || at < 0 || at >= ANSWER_CHOICES_MAX) {
         return emit_malformed(&d->out, "holds a choice that was not asked for");
     }
     unsigned n = (unsigned)at;
     d->choice[n].is_seen = true;
-    const json_t *node = json_object_get(choice, "delta"),
-                 *lp = json_object_get(choice, "logprobs");
-    const json_t *message = json_object_get(choice, "message");
-    if (!json_is_object(node) || (!d->out.pieces.is_stream && json_is_object(message))) {
-        node = message; /* a schema of Perplexity's gives every choice both */
+    const json_t *node = of[DELTA];
+    if (!json_is_object(node) || (!d->out.pieces.is_stream && json_is_object(of[MESSAGE]))) {
+        node = of[MESSAGE]; /* a schema of Perplexity's gives every choice both */
     }
-    const json_t *content = json_object_get(node, "content");
-    content = json_is_object(node) ? content : json_object_get(choice, "text");
-    return take_reasoning(d, n, node) && take_text(d, n, content, lp) &&
-           emit_text(&d->out, DELTA_REFUSAL, n, json_object_get(node, "refusal"), NULL) &&
-           take_tools(d, n, node) && take_finish(d, n, json_object_get(choice, "finish_reason"));
+    backend_members(node, NODE_COUNT, node_names, in);
+    const json_t *content = json_is_object(node) ? in[CONTENT] : of[TEXT];
+    return take_reasoning(d, n, in) && take_text(d, n, content, of[LOGPROBS]) &&
+           emit_text(&d->out, DELTA_REFUSAL, n, in[REFUSAL], NULL) && take_tools(d, n, in) &&
+           take_finish(d, n, of[REASON]);
 }
 
-static const char *word_of(const json_t *o, const char *key)
+static const char *word_of(const json_t *v)
 {
-    const char *s = json_string_value(json_object_get(o, key));
+    const char *s = json_string_value(v);
     return s && s[0] ? s : NULL;
 }
 
 /* id and model from the first chunk that has a choice: Azure's first one is empty. A fingerprint or
  * seed may come later: vLLM's is on the last chunk only. */
-static bool take_meta(struct decoder *d, const json_t *o)
+static bool take_meta(struct decoder *d, const json_t *const top[])
 {
-    const json_t *first = json_array_get(json_object_get(o, "choices"), 0);
-    const json_t *seed = json_object_get(json_object_get(o, "x_groq"), "seed");
+    const json_t *first = json_array_get(top[CHOICES], 0);
+    const json_t *seed = json_object_get(top[X_GROQ], "seed");
     seed = json_is_integer(seed) ? seed : json_object_get(first, "seed");
-    const char *fingerprint = word_of(o, "system_fingerprint");
-    fingerprint = fingerprint ? fingerprint : word_of(o, "provider"); /* whom a router asked */
+    const char *fingerprint = word_of(top[FINGERPRINT]);
+    fingerprint = fingerprint ? fingerprint : word_of(top[PROVIDER]); /* whom a router asked */
     bool has_seed = json_is_integer(seed);
     bool is_news =
         !d->has_meta || (fingerprint && !d->has_fingerprint) || (has_seed && !d->has_seed);
@@ -310,8 +320,8 @@ static bool take_meta(struct decoder *d, const json_t *o)
                                .has_seed = has_seed,
                                .seed = json_integer_value(seed)}};
     if (!d->has_meta) {
-        x.meta.id = word_of(o, "id");
-        x.meta.model = word_of(o, "model");
+        x.meta.id = word_of(top[ID]);
+        x.meta.model = word_of(top[MODEL]);
     }
     d->has_meta = true;
     d->has_fingerprint = d->has_fingerprint || fingerprint;
@@ -319,15 +329,18 @@ static bool take_meta(struct decoder *d, const json_t *o)
     return emit_delta(&d->out, &x);
 }
 
-static bool take_usage(struct decoder *d, const json_t *o)
+static bool take_usage(struct decoder *d, const json_t *const top[])
 {
-    const json_t *u = json_object_get(o, "usage");
+    const json_t *u = top[USAGE];
     if (!json_is_object(u)) {
-        u = json_object_get(json_object_get(o, "x_groq"), "usage");
+        u = json_object_get(top[X_GROQ], "usage");
     }
     if (!json_is_object(u)) { /* Moonshot: inside the last choice of a stream */
-        const json_t *choices = json_object_get(o, "choices");
-        u = json_object_get(json_array_get(choices, json_array_size(choices) - 1), "usage");
+        u = json_object_get(json_array_get(top[CHOICES], json_array_size(top[CHOICES]) - 1),
+                            "usage");
+    }
+    if (!json_is_object(u)) {
+        return true;
     }
     if (!json_is_number(json_object_get(u, "prompt_tokens")) &&
         !json_is_number(json_object_get(u, "completion_tokens"))) {
@@ -393,19 +406,21 @@ static bool on_json(const json_t *o, struct slice event, void *ud)
     if (refusal_read(o, &r)) {
         return emit_refused(&d->out, &r);
     }
-    d->is_filtered = d->is_filtered || json_is_true(json_object_get(o, "input_sensitive")) ||
-                     json_is_true(json_object_get(o, "output_sensitive"));
-    if (!take_meta(d, o)) {
+    const json_t *top[TOP_COUNT];
+    backend_members(o, TOP_COUNT, top_names, top);
+    d->is_filtered =
+        d->is_filtered || json_is_true(top[FILTER_IN]) || json_is_true(top[FILTER_OUT]);
+    if (!take_meta(d, top)) {
         return false;
     }
     size_t i;
     json_t *choice;
-    json_array_foreach (json_object_get(o, "choices"), i, choice) {
+    json_array_foreach ((json_t *)top[CHOICES], i, choice) {
         if (!take_choice(d, choice, i)) {
             return false;
         }
     }
-    if (!take_usage(d, o)) {
+    if (!take_usage(d, top)) {
         return false;
     }
     if (d->out.pieces.is_stream) {

@@ -533,35 +533,36 @@ static bool read_base_resp(const json_t *o, struct refusal *r)
     return read_detail(json_object_get(o, "status_msg"), r);
 }
 
+/* Asked of every event of a stream: so in one walk. */
 static bool read_shape(const json_t *body, struct refusal *r)
 {
-    const json_t *error = json_object_get(body, "error");
-    if (json_is_object(error) && json_object_size(error) > 0) {
-        (void)read_message(json_object_get(error, "message"), r);
-        read_fields(error, r);
-        read_retry(json_object_get(error, "details"), r);
+    enum { ERROR, BASE, CHOICES, TYPE, MESSAGE, CAPITAL_MESSAGE, DETAIL, STATUS, TITLE, COUNT };
+    static const char *const names[COUNT] = {"error",   "base_resp", "choices", "type", "message",
+                                             "Message", "detail",    "status",  "title"};
+    const json_t *v[COUNT];
+    backend_members(body, COUNT, names, v);
+    if (json_is_object(v[ERROR]) && json_object_size(v[ERROR]) > 0) {
+        (void)read_message(json_object_get(v[ERROR], "message"), r);
+        read_fields(v[ERROR], r);
+        read_retry(json_object_get(v[ERROR], "details"), r);
         r->status = r->status ? r->status : status_of(json_object_get(body, "status_code"));
         return true;
     }
-    if (json_is_string(error) && json_string_length(error) > 0) {
+    if (json_is_string(v[ERROR]) && json_string_length(v[ERROR]) > 0) {
         read_fields(body, r);
         copy_word(json_object_get(body, "error_type"), r->type, sizeof r->type);
-        return read_detail(error, r);
+        return read_detail(v[ERROR], r);
     }
-    if (read_base_resp(json_object_get(body, "base_resp"), r)) {
+    if (read_base_resp(v[BASE], r)) {
         return true;
     }
-    const char *type = json_string_value(json_object_get(body, "type"));
-    bool is_answer = json_is_array(json_object_get(body, "choices")) ||
-                     (type && strncmp(type, "message", 7) == 0);
+    const char *type = json_string_value(v[TYPE]);
+    bool is_answer = json_is_array(v[CHOICES]) || (type && strncmp(type, "message", 7) == 0);
     if (is_answer) {
         return false;
     }
-    if (read_message(json_object_get(body, "message"), r) ||
-        read_detail(json_object_get(body, "Message"), r) ||
-        read_detail(json_object_get(body, "detail"), r) ||
-        (status_of(json_object_get(body, "status")) &&
-         read_detail(json_object_get(body, "title"), r))) {
+    if (read_message(v[MESSAGE], r) || read_detail(v[CAPITAL_MESSAGE], r) ||
+        read_detail(v[DETAIL], r) || (status_of(v[STATUS]) && read_detail(v[TITLE], r))) {
         read_fields(body, r);
         return true;
     }

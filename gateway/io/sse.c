@@ -118,25 +118,24 @@ static bool end_line(struct feed *x, struct slice tail)
     return go_on;
 }
 
-static const char *line_end(const char *p, const char *end)
+static const char *find(const char *p, const char *end, char c)
 {
-    while (p < end && *p != '\n' && *p != '\r') {
-        p++;
-    }
-    return p;
+    const char *at = p < end ? memchr(p, c, (size_t)(end - p)) : NULL;
+    return at ? at : end;
 }
 
 bool sse_feed(struct sse *s, struct slice piece, sse_event_fn *fn, void *ud, struct failure *f)
 {
     struct feed x = {s, fn, ud, f};
     const char *p = piece.p;
-    const char *end = p + piece.len;
+    const char *end = p + piece.len, *lf = NULL; /* the next one, looked for once */
     while (p < end) {
         if (s->last_was_cr && *p == '\n') {
             p++;
         }
         s->last_was_cr = false;
-        const char *eol = line_end(p, end);
+        lf = !lf || lf < p ? find(p, end, '\n') : lf;
+        const char *eol = find(p, lf, '\r');
         struct slice text = {p, (size_t)(eol - p)};
         if (eol == end) {
             return append(&s->line, text, f);
