@@ -39,7 +39,7 @@ endef
 # ---- flags
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes $(if $(findstring clang,$(CC)),,-Wno-format-truncation) $(if $(DEVELOPER),-Werror)
 base_flags := -std=c11 -D_GNU_SOURCE -O2 -g -ffp-contract=off -fno-strict-aliasing -fstack-protector-strong -fPIE -pthread $(warnings) \
-	-DISOTHERM_VERSION='"$(VERSION)"' $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2)
+	-DISOTHERM_VERSION='"$(VERSION)"' $(if $(DEVELOPER)$(SAN),-DISOTHERM_CHECK_SENT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2)
 CFLAGS ?=
 LDFLAGS ?=
 ALL_CFLAGS := $(base_flags) $(CFLAGS)

@@ -375,7 +375,7 @@ bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct 
     if (at_call > 0) {
         p->plan.n_adj = n_adj; /* the first has said it */
     }
-#ifndef NDEBUG
+#ifdef ISOTHERM_CHECK_SENT
     const char *lost = NULL;
     assert(backend_check_sent(&c, buf_slice(body), &lost));
 #endif

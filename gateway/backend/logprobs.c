@@ -195,6 +195,28 @@ json_t *logprobs_groups(const json_t *groups)
     return none_if_empty(out);
 }
 
+static json_t *text_item(const json_t *token, json_t *top)
+{
+    return make_item(json_object_get(token, "text"), bounded(json_object_get(token, "logprob")),
+                     NULL, top);
+}
+
+json_t *logprobs_text_item(const json_t *token, const json_t *others)
+{
+    size_t i;
+    json_t *other;
+    if (!json_is_string(json_object_get(token, "text")) ||
+        !json_is_number(json_object_get(token, "logprob")) ||
+        json_is_true(json_object_get(token, "special"))) {
+        return NULL;
+    }
+    json_t *top = json_array();
+    json_array_foreach ((json_t *)others, i, other) {
+        (void)json_array_append_new(top, text_item(other, NULL));
+    }
+    return text_item(token, top);
+}
+
 json_t *logprobs_engine_items(const json_t *tokens)
 {
     return json_is_array(tokens) ? none_if_empty(chat_items(tokens, "top")) : NULL;

@@ -20,6 +20,9 @@ json_t *logprobs_items(const json_t *lp, const char *text);
 /* Groups of tokens, [{text, token_ids:[..], logprobs:[..]}] or one of them: an item for each group,
  * its logprob the sum, which is that of the group's text. New array; NULL as above. */
 json_t *logprobs_groups(const json_t *groups);
+/* One token as TGI tells it, {text, logprob, special}, and those that might have been instead, or
+ * NULL: an item. NULL: it does not stand for itself in the text (end marks), or no memory. */
+json_t *logprobs_text_item(const json_t *token, const json_t *others);
 /* The engine's tokens: [{token, logprob, bytes, top:[..]}]. The same result. */
 json_t *logprobs_engine_items(const json_t *tokens);
 

@@ -123,38 +123,6 @@ static struct decoder *tgi_decoder_new(enum wire_form form, bool is_chat)
     return d;
 }
 
-/* {text, logprob} of a token, and those that might have been instead. */
-static json_t *item_of(const json_t *token, const json_t *top)
-{
-    json_t *others = json_array(), *other;
-    size_t i;
-    json_array_foreach ((json_t *)top, i, other) { /* the macro wants no const */
-        (void)json_array_append_new(others,
-                                    json_pack("{s:O,s:O}", "token", json_object_get(other, "text"),
-                                              "logprob", json_object_get(other, "logprob")));
-    }
-    return json_pack("{s:O,s:O,s:o}", "token", json_object_get(token, "text"), "logprob",
-                     json_object_get(token, "logprob"), "top_logprobs", others);
-}
-
-/* Whether it stands for itself in the text, with its probability: end marks do not. */
-static bool is_said(const json_t *token)
-{
-    return json_is_string(json_object_get(token, "text")) &&
-           json_is_number(json_object_get(token, "logprob")) &&
-           !json_is_true(json_object_get(token, "special"));
-}
-
-static bool tell_text(struct decoder *d, const json_t *text, json_t *content)
-{
-    json_t *lp = content ? json_pack("{s:o}", "content", content) : NULL;
-    json_t *items = lp ? logprobs_items(lp, json_string_value(text)) : NULL;
-    json_decref(lp);
-    bool ok = emit_text(&d->out, DELTA_TEXT, 0, text, items);
-    json_decref(items);
-    return ok;
-}
-
 /* `input_length` is told in streams only; without it the number of tokens asked is not known. */
 static bool take_usage(struct decoder *d, const json_t *details)
 {
@@ -191,18 +159,13 @@ static bool take_end(struct decoder *d, const json_t *details)
 static bool take_event(struct decoder *d, const json_t *o)
 {
     const json_t *token = json_object_get(o, "token"), *text = json_object_get(token, "text");
-    if (is_said(token)) {
-        json_t *item = item_of(token, json_object_get(o, "top_tokens"));
-        json_t *content = item ? json_pack("[o]", item) : NULL;
-        if (!content) {
-            return emit_no_memory(&d->out);
-        }
-        if (!tell_text(d, text, content)) {
-            return false;
-        }
-    }
-    return !json_is_string(json_object_get(o, "generated_text")) ||
-           take_end(d, json_object_get(o, "details"));
+    bool is_said = !json_is_true(json_object_get(token, "special")); /* end marks are not */
+    json_t *item = logprobs_text_item(token, json_object_get(o, "top_tokens"));
+    json_t *items = item ? json_pack("[o]", item) : NULL;
+    bool ok = !is_said || emit_text(&d->out, DELTA_TEXT, 0, text, items);
+    json_decref(items);
+    return ok && (!json_is_string(json_object_get(o, "generated_text")) ||
+                  take_end(d, json_object_get(o, "details")));
 }
 
 static bool take_whole(struct decoder *d, const json_t *o)
@@ -213,22 +176,15 @@ static bool take_whole(struct decoder *d, const json_t *o)
     if (!json_is_string(text)) {
         return emit_malformed(&d->out, "holds no generated text");
     }
-    json_t *content = json_array(), *token;
+    json_t *items = json_array(), *token;
     size_t i;
-    bool ok = content != NULL;
     json_array_foreach (json_object_get(details, "tokens"), i, token) {
-        ok = ok && (!is_said(token) ||
-                    json_array_append_new(content, item_of(token, json_array_get(tops, i))) == 0);
+        json_t *item = logprobs_text_item(token, json_array_get(tops, i));
+        (void)(item && json_array_append_new(items, item));
     }
-    if (!ok) {
-        json_decref(content);
-        return emit_no_memory(&d->out);
-    }
-    if (json_array_size(content) == 0) {
-        json_decref(content);
-        content = NULL;
-    }
-    return tell_text(d, text, content) && take_end(d, details);
+    bool ok = emit_text(&d->out, DELTA_TEXT, 0, text, json_array_size(items) > 0 ? items : NULL);
+    json_decref(items);
+    return ok && take_end(d, details);
 }
 
 static int status_of_type(const char *type)
