@@ -485,6 +485,20 @@ static void bench_decode(const struct wire *w, enum wire_form form)
     buf_release(&x.bytes);
 }
 
+/* what NULL: everything. */
+static void bench(const struct wire *w, const struct snapshot *snap, const char *what)
+{
+    if (!what || strcmp(what, "encode") == 0) {
+        bench_encode(w, snap);
+    }
+    if (w->whole && (!what || strcmp(what, "whole") == 0)) {
+        bench_decode(w, FORM_WHOLE);
+    }
+    if (w->piece.json && (!what || strcmp(what, "stream") == 0)) {
+        bench_decode(w, w->form);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct catalog *catalog;
@@ -498,18 +512,8 @@ int main(int argc, char **argv)
     (void)printf("%-10s %-9s %6s %8s %8s %9s %9s   (microseconds)\n", "dialect", "what", "bytes",
                  "median", "lowest", "jansson", "beside");
     for (size_t i = 0; i < sizeof wires / sizeof *wires; i++) {
-        if (argc > 2 && strcmp(wires[i].backend->name, argv[2]) != 0) {
-            continue;
-        }
-        const char *what = argc > 3 ? argv[3] : NULL;
-        if (!what || strcmp(what, "encode") == 0) {
-            bench_encode(&wires[i], snap);
-        }
-        if (wires[i].whole && (!what || strcmp(what, "whole") == 0)) {
-            bench_decode(&wires[i], FORM_WHOLE);
-        }
-        if (wires[i].piece.json && (!what || strcmp(what, "stream") == 0)) {
-            bench_decode(&wires[i], wires[i].form);
+        if (argc < 3 || strcmp(wires[i].backend->name, argv[2]) == 0) {
+            bench(&wires[i], snap, argc > 3 ? argv[3] : NULL);
         }
     }
     snapshot_release(snap);
