@@ -557,6 +557,17 @@ void conn_reply(struct conn *c, int status, const char *content_type, const stru
     end_answer(c);
 }
 
+void conn_reset(struct conn *c)
+{
+    static const struct linger at_once = {.l_onoff = 1};
+    assert(!c->is_begun && !c->is_ended);
+    if (c->peer) { /* where it fails the peer sees an end in place of a reset */
+        (void)setsockopt(c->peer->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
+    c->is_broken = true;
+    end_answer(c);
+}
+
 static size_t pending(const struct conn *c)
 {
     return c->out.len - c->out_sent;

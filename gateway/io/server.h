@@ -51,7 +51,7 @@ struct loop *server_loop(const struct server *s, unsigned index);
 
 /* ---- life of a request
  *
- * The handler must end each request exactly once (conn_reply, conn_stream_end or
+ * The handler must end each request exactly once (conn_reply, conn_reset, conn_stream_end or
  * conn_stream_abort), also after the client left: until then the request, its strings and its body
  * stay valid, and every answering function does nothing. After that call `c` is gone. All functions
  * belong to the thread of the request's loop; on_close and on_drain come from a clean stack and may
@@ -75,6 +75,8 @@ struct conn_header {
 /* A whole answer; body is copied. */
 void conn_reply(struct conn *c, int status, const char *content_type, const struct conn_header *h,
                 size_t n_h, struct slice body);
+/* In place of an answer: the connection is reset (RST), as when the process on this side died. */
+void conn_reset(struct conn *c);
 /* A stream: head at once, then pieces. conn_stream_write false: the client is gone (also one for
  * whom more than LIMIT_ANSWER_BYTES are pending: its connection is closed). */
 void conn_stream_begin(struct conn *c, int status, const char *content_type,

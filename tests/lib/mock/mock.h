@@ -157,6 +157,7 @@ struct mock_dialect {
     const char *ping;         /* bytes of a comment or ping event between two events, or NULL */
     bool is_binary;           /* framing scripts (crlf, nospace, malformed) do not touch it */
     bool no_retry_after;      /* a 429 has no retry-after header */
+    bool has_refusal;         /* has a place for mock_answer.refusal */
     /* Top-level fields of a body that no claim is about, in API's order; ends with NULL. With those
      * of the claims they are the fields that are known. */
     const char *const *fields;
