@@ -13,6 +13,7 @@
 
 static const char *const fields[] = {"model",
                                      "messages",
+                                     "max_tokens",
                                      "prompt",
                                      "stream",
                                      "stream_options",

@@ -24,6 +24,7 @@ struct mock_talk *mock_talk_new(struct conn *c)
     struct mock_talk *t = calloc(1, sizeof *t);
     if (t) {
         t->conn = c;
+        t->loop = conn_loop(c);
         buf_init(&t->event, EVENT_BYTES_MAX);
     }
     return t;
@@ -31,7 +32,7 @@ struct mock_talk *mock_talk_new(struct conn *c)
 
 static void end_talk(struct mock_talk *t)
 {
-    loop_timer_cancel(conn_loop(t->conn), &t->timer);
+    loop_timer_cancel(t->loop, &t->timer);
     mock_answer_release(&t->made);
     buf_release(&t->event);
     json_decref(t->body);
@@ -186,7 +187,7 @@ static void step(void *ud);
 
 static void wait_then_step(struct mock_talk *t, int ms)
 {
-    if (!loop_timer_arm(conn_loop(t->conn), &t->timer, ms, step, t)) {
+    if (!loop_timer_arm(t->loop, &t->timer, ms, step, t)) {
         conn_stream_abort(t->conn);
         end_talk(t);
     }
@@ -310,7 +311,7 @@ void mock_talk_start(struct mock_talk *t)
 {
     conn_on_close(t->conn, on_close, t);
     if (!has(t, MOCK_SCRIPT_SILENT) ||
-        !loop_timer_arm(conn_loop(t->conn), &t->timer, t->script.silent_ms, begin, t)) {
+        !loop_timer_arm(t->loop, &t->timer, t->script.silent_ms, begin, t)) {
         begin(t);
     }
 }

@@ -9,7 +9,8 @@
 
 /* Everything that one request comes to. Takes over `body` and `made`; the rest is by value. */
 struct mock_talk {
-    struct conn *conn;
+    struct conn *conn; /* gone once it was answered */
+    struct loop *loop;
     const struct mock_dialect *dialect;
     struct mock_script script;
     struct mock_made made;
