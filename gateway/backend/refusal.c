@@ -357,6 +357,7 @@ void refusal_param(const char *message, char param[64])
         {"Unknown field: ", false},
         {"Unknown name ", true},
         {"Field ", true},
+        {"option ", true},
         {"unknown field ", true},
         {"unknown field: parameter ", true},
         {"body -> ", false},
@@ -659,8 +660,8 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
     }
     json_decref(json);
     name_known_faults(&r);
-    if (status == 403 && strcmp(r.code, "insufficient_quota") == 0) {
-        status = 402; /* the account, not the key */
+    if ((status == 400 || status == 403) && strcmp(r.code, "insufficient_quota") == 0) {
+        status = 402; /* the account, neither the request nor the key */
     }
     bool is_about_request = status == 400 || status == 403 || status == 413 || status == 422;
     const char *named = is_about_request ? r.param : "";

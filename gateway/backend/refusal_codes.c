@@ -1,5 +1,6 @@
 /* refusal_codes.c - the numbers are GLM's business codes (docs.z.ai, 2026-08), the sentences gRPC's
- * as xAI sends them (also with HTTP 200), the words Moonshot's (platform.moonshot.ai, 2026-08). */
+ * as xAI sends them (also with HTTP 200), the words Moonshot's (platform.moonshot.ai, 2026-08) and
+ * DashScope's. */
 #include "refusal_codes.h"
 
 #include <stddef.h>
@@ -31,6 +32,7 @@ static const struct refusal_code codes[] = {
     {"exceeded_current_quota_error", 429, "insufficient_quota"},
     {"rate_limit_reached_error", 429, "rate_limit_exceeded"},
     {"engine_overloaded_error", 503, ""},
+    {"Arrearage", 402, "insufficient_quota"}, /* DashScope, with HTTP 400 */
 };
 
 const struct refusal_code *refusal_code_find(const char *word)
