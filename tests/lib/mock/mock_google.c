@@ -1,0 +1,292 @@
+/* mock_google.c - generateContent and streamGenerateContent, as the Gemini API and Vertex AI answer
+ * them. Vertex is known by its path (/publishers/): it adds createTime and the traffic type. Without
+ * alt=sse the stream is one JSON array, printed over several lines and sent piece by piece.
+ */
+#include "mock_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_vertex(const char *path)
+{
+    return strstr(path, "/publishers/") != NULL;
+}
+
+static bool is_array(const struct mock_request *r)
+{
+    const char *alt = mock_request_query(r, "alt");
+    return strstr(r->path, ":streamGenerateContent") && (!alt || strcmp(alt, "sse") != 0);
+}
+
+/* ---- what is asked */
+
+static void read_functions(const json_t *body, struct mock_wish *wish)
+{
+    size_t i, k;
+    json_t *tool, *f;
+    json_array_foreach ((json_t *)json_object_get(body, "tools"), i, tool) {
+        json_array_foreach ((json_t *)mock_parts_get(tool, "functionDeclarations"), k, f) {
+            const json_t *schema = mock_parts_get(f, "parametersJsonSchema");
+            (void)mock_parts_add_function(wish, json_string_value(json_object_get(f, "name")),
+                                          schema ? schema : json_object_get(f, "parameters"));
+        }
+    }
+    const json_t *how = mock_parts_get(mock_parts_get(body, "toolConfig"), "functionCallingConfig");
+    const char *mode = json_string_value(json_object_get(how, "mode"));
+    const json_t *names = mock_parts_get(how, "allowedFunctionNames");
+    wish->is_forced = mode && strcmp(mode, "ANY") == 0;
+    wish->is_barred = mode && strcmp(mode, "NONE") == 0;
+    if (json_array_size(names) == 1) {
+        mock_parts_keep_function(wish, json_string_value(json_array_get(names, 0)));
+    }
+}
+
+static void read_contents(const json_t *body, struct mock_wish *wish)
+{
+    size_t i, k;
+    json_t *turn, *part;
+    json_array_foreach ((json_t *)json_object_get(body, "contents"), i, turn) {
+        const char *role = json_string_value(json_object_get(turn, "role"));
+        const json_t *parts = json_object_get(turn, "parts");
+        const char *said = mock_parts_said(parts);
+        if ((!role || strcmp(role, "user") == 0) && said) {
+            wish->said = said;
+        }
+        wish->has_result = false;
+        json_array_foreach ((json_t *)parts, k, part) {
+            wish->has_result = wish->has_result || mock_parts_get(part, "functionResponse");
+        }
+    }
+}
+
+static void google_read(const struct mock_request *r, struct mock_wish *wish)
+{
+    const json_t *c = mock_parts_get(r->body, "generationConfig");
+    const json_t *thinking = mock_parts_get(c, "thinkingConfig"), *schema;
+    const char *type = json_string_value(mock_parts_get(c, "responseMimeType"));
+    wish->stream = strstr(r->path, ":streamGenerateContent") != NULL;
+    wish->wants_usage = true;
+    wish->limit = mock_parts_integer(mock_parts_get(c, "maxOutputTokens"));
+    wish->stops = mock_parts_get(c, "stopSequences");
+    wish->n = (unsigned)mock_parts_integer(mock_parts_get(c, "candidateCount"));
+    wish->reasons = json_is_true(mock_parts_get(thinking, "includeThoughts"));
+    wish->is_json = type && strcmp(type, "application/json") == 0;
+    schema = mock_parts_get(c, "responseJsonSchema");
+    wish->schema = schema ? schema : mock_parts_get(c, "responseSchema");
+    if (json_is_true(mock_parts_get(c, "responseLogprobs"))) {
+        wish->n_top = (int)mock_parts_integer(json_object_get(c, "logprobs"));
+    }
+    read_functions(r->body, wish);
+    read_contents(r->body, wish);
+}
+
+/* ---- an answer */
+
+static const char *const finish_words[] = {[MOCK_STOP] = "STOP",
+                                           [MOCK_LENGTH] = "MAX_TOKENS",
+                                           [MOCK_STOP_STRING] = "STOP",
+                                           [MOCK_TOOLS] = "STOP",
+                                           [MOCK_FILTER] = "SAFETY"};
+
+/* Models before 3 send neither an id nor a signature. */
+static bool signs_calls(const char *model)
+{
+    const char *version = strstr(model, "gemini-");
+    return version && version[strlen("gemini-")] >= '3' && version[strlen("gemini-")] <= '9';
+}
+
+static void add_calls(const struct mock_answer *a, json_t *parts)
+{
+    for (size_t i = 0; i < a->n_calls; i++) {
+        json_t *call = json_pack("{s:s,s:o}", "name", a->call[i].name, "args",
+                                 mock_parts_object(a->call[i].arguments));
+        json_t *part = json_pack("{s:o}", "functionCall", call);
+        if (signs_calls(a->model)) {
+            (void)json_object_set_new(call, "id", json_string(a->call[i].id));
+        }
+        if (signs_calls(a->model) && i == 0) { /* the first of a turn is the one that must */
+            (void)json_object_set_new(part, "thoughtSignature", json_string("U2NyaXB0ZWQ="));
+        }
+        (void)json_array_append_new(parts, part);
+    }
+}
+
+static json_t *one_token(const struct mock_answer *a, size_t i, size_t k)
+{
+    return json_pack("{s:o,s:I,s:f}", "token", mock_parts_token(a, i, k), "tokenId",
+                     mock_parts_token_id(i, k), "logProbability", mock_parts_logprob(i, k));
+}
+
+static void add_logprobs(const struct mock_answer *a, size_t from, size_t n, json_t *candidate)
+{
+    json_t *top = json_array(), *chosen = json_array();
+    double sum = 0;
+    for (size_t i = from; i < from + n; i++) {
+        json_t *others = json_array();
+        for (int k = 0; k < a->n_top; k++) {
+            (void)json_array_append_new(others, one_token(a, i, (size_t)k));
+        }
+        (void)json_array_append_new(top, json_pack("{s:o}", "candidates", others));
+        (void)json_array_append_new(chosen, one_token(a, i, 0));
+        sum += mock_parts_logprob(i, 0);
+    }
+    if (n > 0) {
+        (void)json_object_set_new(candidate, "avgLogprobs", json_real(sum / (double)n));
+    }
+    (void)json_object_set_new(candidate, "logprobsResult",
+                              json_pack("{s:o,s:o,s:f}", "topCandidates", top, "chosenCandidates",
+                                        chosen, "logProbabilitySum", sum));
+}
+
+/* What of the answer one chunk (or the whole) holds. */
+struct chunk {
+    size_t thought, n_thoughts; /* from, how many */
+    size_t word, n_words;
+    bool has_calls, is_last;
+};
+
+static json_t *candidate_of(const struct mock_answer *a, const struct chunk *c, unsigned index)
+{
+    json_t *parts = json_array(), *content = json_pack("{s:s}", "role", "model");
+    json_t *o = json_pack("{s:o,s:i}", "content", content, "index", (int)index);
+    if (c->n_thoughts > 0) {
+        json_t *text = mock_parts_text(a->reasoning + c->thought, c->n_thoughts);
+        (void)json_array_append_new(parts, json_pack("{s:o,s:b}", "text", text, "thought", 1));
+    }
+    if (c->n_words > 0) {
+        json_t *text = mock_parts_text(a->word + c->word, c->n_words);
+        (void)json_array_append_new(parts, json_pack("{s:o}", "text", text));
+    }
+    if (c->has_calls) {
+        add_calls(a, parts);
+    }
+    if (json_array_size(parts) > 0) {
+        (void)json_object_set_new(content, "parts", parts);
+    } else {
+        json_decref(parts); /* as where all tokens went into thinking */
+    }
+    if (c->is_last) {
+        (void)json_object_set_new(o, "finishReason", json_string(finish_words[a->finish]));
+    }
+    if (c->is_last && a->finish == MOCK_TOOLS) {
+        (void)json_object_set_new(o, "finishMessage",
+                                  json_string("Model generated function call(s)."));
+    }
+    if (a->n_top >= 0) {
+        add_logprobs(a, c->word, c->n_words, o);
+    }
+    return o;
+}
+
+static json_t *usage_of(const struct mock_answer *a, const struct chunk *c)
+{
+    int said = a->completion_tokens - a->reasoning_tokens;
+    said = c->is_last ? said : (int)(c->word + c->n_words);
+    int thought = c->is_last ? a->reasoning_tokens : 0;
+    json_t *o = json_pack("{s:i,s:i,s:i}", "promptTokenCount", a->prompt_tokens,
+                          "candidatesTokenCount", said, "totalTokenCount",
+                          a->prompt_tokens + said + thought);
+    if (c->is_last) {
+        (void)json_object_set_new(
+            o, "promptTokensDetails",
+            json_pack("[{s:s,s:i}]", "modality", "TEXT", "tokenCount", a->prompt_tokens));
+    }
+    if (thought > 0) {
+        (void)json_object_set_new(o, "thoughtsTokenCount", json_integer(thought));
+    }
+    if (a->cached_tokens > 0) {
+        (void)json_object_set_new(o, "cachedContentTokenCount", json_integer(a->cached_tokens));
+    }
+    if (is_vertex(a->request->path)) {
+        (void)json_object_set_new(o, "trafficType", json_string("ON_DEMAND"));
+    }
+    return o;
+}
+
+static json_t *response(const struct mock_answer *a, const struct chunk *c)
+{
+    json_t *o = json_object(), *candidates = json_array();
+    bool is_blocked = a->finish == MOCK_FILTER && a->n_words == 0; /* the prompt, not the answer */
+    for (unsigned i = 0; !is_blocked && i < a->n_choices; i++) {
+        (void)json_array_append_new(candidates, candidate_of(a, c, i));
+    }
+    if (is_blocked) {
+        (void)json_object_set_new(o, "promptFeedback",
+                                  json_pack("{s:s}", "blockReason", "PROHIBITED_CONTENT"));
+        json_decref(candidates);
+    } else {
+        (void)json_object_set_new(o, "candidates", candidates);
+    }
+    if (!a->no_usage) {
+        (void)json_object_set_new(o, "usageMetadata", usage_of(a, c));
+    }
+    (void)json_object_set_new(o, "modelVersion", json_string(a->model));
+    (void)json_object_set_new(o, "responseId", json_string(a->id));
+    if (is_vertex(a->request->path)) {
+        (void)json_object_set_new(o, "createTime", json_string("2026-11-30T00:00:00.000000Z"));
+    }
+    return o;
+}
+
+static void google_whole(const struct mock_answer *a, struct buf *out)
+{
+    struct chunk c = {.n_thoughts = a->n_reasoning,
+                      .n_words = a->n_words,
+                      .has_calls = a->n_calls > 0,
+                      .is_last = true};
+    mock_parts_write(out, response(a, &c));
+}
+
+/* An element of the array, or an event. Lines end in CRLF there. */
+static void put_chunk(const struct mock_answer *a, json_t *v, bool is_first, bool is_last,
+                      struct buf *out)
+{
+    if (!is_array(a->request)) {
+        (void)buf_puts(out, "data: ");
+        mock_parts_write(out, v);
+        (void)buf_puts(out, "\r\n\r\n");
+        return;
+    }
+    char *text = json_dumps(v, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    (void)buf_puts(out, is_first ? "[" : ",\r\n");
+    (void)buf_puts(out, text);
+    (void)buf_puts(out, is_last ? "\r\n]\r\n" : "");
+    free(text);
+    json_decref(v);
+}
+
+static bool google_event(const struct mock_answer *a, size_t i, struct buf *out)
+{
+    size_t phases[] = {a->n_reasoning, a->n_words, a->n_calls > 0, 0};
+    struct mock_place at;
+    phases[3] = phases[0] + phases[1] + phases[2] == 0; /* nothing said: how it ended is */
+    if (!mock_parts_place(phases, 4, i, &at)) {
+        return false;
+    }
+    struct chunk c = {.thought = at.at,
+                      .n_thoughts = at.phase == 0,
+                      .word = at.phase == 1 ? at.at : at.phase == 0 ? 0 : a->n_words,
+                      .n_words = at.phase == 1,
+                      .has_calls = at.phase == 2,
+                      .is_last = at.is_last};
+    put_chunk(a, response(a, &c), i == 0, at.is_last, out);
+    return true;
+}
+
+/* ---- errors */
+
+static const char *status_word(int status)
+{
+    static const struct {
+        int status;
+        const char *word;
+    } words[] = {{400, "INVALID_ARGUMENT"},   {401, "UNAUTHENTICATED"},  {402, "RESOURCE_EXHAUSTED"},
+                 {403, "PERMISSION_DENIED"},  {404, "NOT_FOUND"},        {429, "RESOURCE_EXHAUSTED"},
+                 {500, "INTERNAL"},           {503, "UNAVAILABLE"},      {504, "DEADLINE_EXCEEDED"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (words[i].status == status) {
+            return words[i].word;
+        }
+    }
+    return status < 500 ? "INVALID_ARGUMENT" : "INTERNAL";
+}
