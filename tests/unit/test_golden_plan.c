@@ -58,8 +58,12 @@ static void build(const char *db, const char *const *sources, size_t n)
 static void build_case(const char *db, const json_t *catalog)
 {
     static const char *const shipped[] = {
-        "catalog/providers/openai.json", "catalog/providers/anthropic.json",
-        "catalog/providers/mistral.json", "catalog/providers/local.json"};
+        "catalog/providers/openai.json",          "catalog/providers/anthropic.json",
+        "catalog/providers/mistral.json",         "catalog/providers/local.json",
+        "catalog/providers/google-gemini.json",   "catalog/providers/google-palm.json",
+        "catalog/providers/aws-bedrock.json",     "catalog/providers/cohere.json",
+        "catalog/providers/ollama.json",          "catalog/providers/alibaba-dashscope.json",
+        "catalog/providers/huggingface-tgi.json", "catalog/providers/perplexity.json"};
     char path[128];
     if (json_is_string(catalog)) {
         build(db, shipped, sizeof shipped / sizeof shipped[0]);

@@ -61,6 +61,7 @@ struct mock_wish {
     bool is_single;     /* at most one call (parallel_tool_calls false) */
     const char *echo;   /* raw completion: this prompt comes back before the answer, or NULL */
     unsigned n_prompts; /* raw completion: more than one prompt, each with n choices; 0: one */
+    json_t *kept; /* what `read` had to parse; the program lets go of it */
     int shape;          /* the dialect's own: comes back as mock_answer.shape */
     const char *content_type; /* of the stream where it differs from the dialect's, or NULL */
 };
@@ -74,6 +75,7 @@ struct mock_answer {
     bool is_text;                    /* raw completion */
     bool stream;
     int shape;                             /* of the wish */
+    const json_t *body;                    /* of the request */
     const char *word[MOCK_WORDS_MAX];      /* the text in pieces: one is one token and one event */
     size_t n_words;                        /* 0 beside calls, with a refusal and with `empty` */
     const char *reasoning[MOCK_WORDS_MAX]; /* comes before the words; n 0: none */

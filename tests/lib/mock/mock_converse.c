@@ -8,79 +8,55 @@
  */
 #include "mock_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 /* ---- what is asked */
 
-static void read_tools(const json_t *config, struct mock_wish *wish)
+static void read_tools(const json_t *body, struct mock_wish *wish)
 {
     size_t i;
     json_t *tool;
-    json_array_foreach ((json_t *)json_object_get(config, "tools"), i, tool) {
-        const json_t *spec = json_object_get(tool, "toolSpec");
-        (void)mock_parts_add_function(
-            wish, json_string_value(json_object_get(spec, "name")),
-            json_object_get(json_object_get(spec, "inputSchema"), "json"));
+    json_array_foreach ((json_t *)mock_get(body, "toolConfig.tools"), i, tool) {
+        const char *name = mock_get_string(tool, "toolSpec.name");
+        if (name) {
+            mock_wish_function(wish, name, mock_get(tool, "toolSpec.inputSchema.json"));
+        }
     }
-    const json_t *choice = json_object_get(config, "toolChoice");
-    const json_t *one = json_object_get(choice, "tool");
-    wish->is_forced = one || json_object_get(choice, "any");
-    mock_parts_keep_function(wish, json_string_value(json_object_get(one, "name")));
-}
-
-static void read_messages(const json_t *messages, struct mock_wish *wish)
-{
-    size_t i, k;
-    json_t *message, *block;
-    json_array_foreach ((json_t *)messages, i, message) {
-        const char *role = json_string_value(json_object_get(message, "role"));
-        const json_t *content = json_object_get(message, "content");
-        const char *said = mock_parts_said(content);
-        if (role && strcmp(role, "user") == 0 && said) {
-            wish->said = said;
-        }
-        wish->has_result = false;
-        json_array_foreach ((json_t *)content, k, block) {
-            wish->has_result = wish->has_result || json_object_get(block, "toolResult");
-        }
+    const char *only = mock_get_string(body, "toolConfig.toolChoice.tool.name");
+    wish->is_forced = mock_get(body, "toolConfig.toolChoice.any") != NULL;
+    if (only) {
+        mock_wish_only(wish, only);
     }
 }
 
 /* Models say it in their own words, in the part that is not Converse's. */
-static bool asks_for_reasoning(const json_t *fields)
+static bool asks_for_reasoning(const json_t *body)
 {
-    static const char *const objects[] = {"thinking", "reasoning_config", "reasoningConfig"};
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
-        const char *type =
-            json_string_value(json_object_get(json_object_get(fields, objects[i]), "type"));
+    static const char *const types[] = {"additionalModelRequestFields.thinking.type",
+                                        "additionalModelRequestFields.reasoning_config.type",
+                                        "additionalModelRequestFields.reasoningConfig.type"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *type = mock_get_string(body, types[i]);
         if (type && strcmp(type, "disabled") != 0) {
             return true;
         }
     }
-    return json_is_string(json_object_get(fields, "reasoning_effort"));
+    return mock_get_string(body, "additionalModelRequestFields.reasoning_effort") != NULL;
 }
 
 static void converse_read(const struct mock_request *r, struct mock_wish *wish)
 {
-    const json_t *c = json_object_get(r->body, "inferenceConfig");
-    const json_t *format =
-        json_object_get(json_object_get(r->body, "outputConfig"), "textFormat");
-    const char *schema = json_string_value(json_object_get(
-        json_object_get(json_object_get(format, "structure"), "jsonSchema"), "schema"));
-    size_t len = strlen(r->path), end = strlen("/converse-stream");
-    wish->stream = len > end && strcmp(r->path + len - end, "/converse-stream") == 0;
+    const char *schema =
+        mock_get_string(r->body, "outputConfig.textFormat.structure.jsonSchema.schema");
     wish->wants_usage = true;
-    wish->limit = mock_parts_integer(json_object_get(c, "maxTokens"));
-    wish->stops = json_object_get(c, "stopSequences");
-    wish->reasons = asks_for_reasoning(json_object_get(r->body, "additionalModelRequestFields"));
+    wish->limit = mock_get_int(r->body, "inferenceConfig.maxTokens");
+    wish->stops = mock_get(r->body, "inferenceConfig.stopSequences");
+    wish->reasons = asks_for_reasoning(r->body);
     wish->is_json = schema != NULL;
-    if (schema) {
-        wish->schema = mock_wish_keep(wish, json_loads(schema, 0, NULL));
-    }
-    read_tools(json_object_get(r->body, "toolConfig"), wish);
-    read_messages(json_object_get(r->body, "messages"), wish);
+    wish->kept = schema ? json_loads(schema, 0, NULL) : NULL;
+    wish->schema = wish->kept;
+    read_tools(r->body, wish);
 }
 
 /* ---- an answer */
@@ -102,8 +78,7 @@ static json_t *usage_of(const struct mock_answer *a)
 /* The model's own fields come back where the request names them. */
 static json_t *model_fields(const struct mock_answer *a)
 {
-    const json_t *paths =
-        json_object_get(a->request->body, "additionalModelResponseFieldPaths");
+    const json_t *paths = mock_get(a->body, "additionalModelResponseFieldPaths");
     size_t i;
     json_t *path;
     json_array_foreach ((json_t *)paths, i, path) {
@@ -113,6 +88,11 @@ static json_t *model_fields(const struct mock_answer *a)
         }
     }
     return NULL;
+}
+
+static json_t *use_id(const struct mock_call *c)
+{
+    return json_sprintf("tooluse_%s", c->id);
 }
 
 static json_t *content_of(const struct mock_answer *a)
@@ -129,8 +109,8 @@ static json_t *content_of(const struct mock_answer *a)
             content, json_pack("{s:o}", "text", mock_parts_text(a->word, a->n_words)));
     }
     for (size_t i = 0; i < a->n_calls; i++) {
-        json_t *use = json_pack("{s:s,s:s,s:o}", "toolUseId", a->call[i].id, "name",
-                                a->call[i].name, "input", mock_parts_object(a->call[i].arguments));
+        json_t *use = json_pack("{s:o,s:s,s:o}", "toolUseId", use_id(&a->call[i]), "name",
+                                a->call[i].name, "input", mock_arguments(&a->call[i]));
         (void)json_array_append_new(content, json_pack("{s:o}", "toolUse", use));
     }
     return content;
@@ -141,14 +121,14 @@ static void converse_whole(const struct mock_answer *a, struct buf *out)
     json_t *o = json_pack("{s:{s:{s:s,s:o}},s:s}", "output", "message", "role", "assistant",
                           "content", content_of(a), "stopReason", stop_reasons[a->finish]);
     json_t *fields = model_fields(a);
-    if (!a->no_usage) {
+    if (a->has_usage) {
         (void)json_object_set_new(o, "usage", usage_of(a));
     }
     (void)json_object_set_new(o, "metrics", json_pack("{s:i}", "latencyMs", 412));
     if (fields) {
         (void)json_object_set_new(o, "additionalModelResponseFields", fields);
     }
-    mock_parts_write(out, o);
+    mock_put(out, o);
 }
 
 /* ---- frames */
@@ -170,35 +150,40 @@ static void put_header(struct buf *b, const char *name, const char *value)
 
 static unsigned long crc_of(const struct buf *b, size_t from)
 {
-    return crc32(0, (const unsigned char *)b->data + from, (unsigned)(b->len - from));
+    return crc32(0, (const unsigned char *)b->p + from, (unsigned)(b->len - from));
 }
 
-/* One frame; the payload is taken over. */
-static void put_frame(struct buf *out, bool is_event, const char *type, json_t *payload)
+static void put_frame(struct buf *out, bool is_event, const char *type, struct slice payload)
 {
-    struct buf headers, body;
+    struct buf headers;
     size_t start = out->len;
     buf_init(&headers, 1024);
-    buf_init(&body, 1u << 26);
     put_header(&headers, is_event ? ":event-type" : ":exception-type", type);
     put_header(&headers, ":content-type", "application/json");
     put_header(&headers, ":message-type", is_event ? "event" : "exception");
-    mock_parts_write(&body, payload);
-    put_u32(out, 16 + headers.len + body.len);
+    put_u32(out, 16 + headers.len + payload.len);
     put_u32(out, headers.len);
     put_u32(out, crc_of(out, start));
-    (void)buf_append(out, headers.data, headers.len);
-    (void)buf_append(out, body.data, body.len);
+    (void)buf_append(out, headers.p, headers.len);
+    (void)buf_append(out, payload.p, payload.len);
     put_u32(out, crc_of(out, start));
     buf_release(&headers);
-    buf_release(&body);
+}
+
+static void put_json(struct buf *out, bool is_event, const char *type, json_t *payload)
+{
+    struct buf text;
+    buf_init(&text, 1u << 26);
+    mock_put(&text, payload);
+    put_frame(out, is_event, type, buf_slice(&text));
+    buf_release(&text);
 }
 
 static void put_event(struct buf *out, const char *type, json_t *payload)
 {
     static const char padding[] = "abcdefghijklmnopqrstuvwxyz";
     (void)json_object_set_new(payload, "p", json_stringn(padding, 2 + strlen(type) % 20));
-    put_frame(out, true, type, payload);
+    put_json(out, true, type, payload);
 }
 
 /* One event of a block: its number, and what is in it. */
@@ -241,7 +226,7 @@ static void put_call(const struct mock_answer *a, size_t at, struct buf *out)
     size_t step = at % CALL_EVENTS;
     if (step == 0) {
         put_block(out, "contentBlockStart", index, "start",
-                  json_pack("{s:{s:s,s:s}}", "toolUse", "toolUseId", c->id, "name", c->name));
+                  json_pack("{s:{s:o,s:s}}", "toolUse", "toolUseId", use_id(c), "name", c->name));
     } else if (step < CALL_EVENTS - 1) {
         put_block(out, "contentBlockDelta", index, "delta",
                   json_pack("{s:{s:o}}", "toolUse", "input", mock_parts_half(c, step == 2)));
@@ -263,7 +248,7 @@ static void put_stop(const struct mock_answer *a, struct buf *out)
 static void put_metadata(const struct mock_answer *a, struct buf *out)
 {
     json_t *o = json_pack("{s:{s:i}}", "metrics", "latencyMs", 412);
-    if (!a->no_usage) {
+    if (a->has_usage) {
         (void)json_object_set_new(o, "usage", usage_of(a));
     }
     put_event(out, "metadata", o);
@@ -303,3 +288,127 @@ static bool converse_event(const struct mock_answer *a, size_t i, struct buf *ou
     }
     return true;
 }
+
+/* The frame is whole, both sums are right; what it carries is not JSON. */
+static void converse_malformed(const struct mock_answer *a, struct buf *out)
+{
+    (void)a;
+    put_frame(out, true, "contentBlockDelta", SLICE_LIT("{\"contentBlockIndex\":0,\"delta\":{"));
+}
+
+/* ---- errors */
+
+static const struct {
+    int status;
+    const char *type, *in_stream;
+} kinds[] = {{400, "ValidationException", "validationException"},
+             {403, "AccessDeniedException", NULL},
+             {404, "ResourceNotFoundException", NULL},
+             {408, "ModelTimeoutException", NULL},
+             {424, "ModelErrorException", "modelStreamErrorException"},
+             {429, "ThrottlingException", "throttlingException"},
+             {500, "InternalServerException", "internalServerException"},
+             {503, "ServiceUnavailableException", "serviceUnavailableException"}};
+
+static const char *kind_of(int status, bool in_stream)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].status == status && (!in_stream || kinds[i].in_stream)) {
+            return in_stream ? kinds[i].in_stream : kinds[i].type;
+        }
+    }
+    if (in_stream) {
+        return "internalServerException";
+    }
+    return status < 500 ? "ValidationException" : "InternalServerException";
+}
+
+static bool is_of_model(const char *param)
+{
+    return strncmp(param, "additionalModelRequestFields.", 29) == 0;
+}
+
+static json_t *message_of(const struct mock_error *e)
+{
+    static const char constraint[] =
+        "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member "
+        "must have %s %s";
+    const char *leaf = mock_parts_leaf(e->param);
+    if (e->fault == MOCK_FAULT_ABOVE) {
+        return json_sprintf(constraint, e->value, e->param, "value less than or equal to",
+                            e->limit);
+    }
+    if (e->fault == MOCK_FAULT_BELOW) {
+        return json_sprintf(constraint, e->value, e->param, "value greater than or equal to",
+                            e->limit);
+    }
+    if (e->fault == MOCK_FAULT_TOO_LONG) {
+        return json_sprintf(constraint, e->value, e->param, "length less than or equal to",
+                            e->limit);
+    }
+    if (e->fault == MOCK_FAULT_CONFLICT) {
+        return json_sprintf("The model returned the following errors: `%s` and `%s` cannot both "
+                            "be specified for this model. Please use only one.",
+                            mock_parts_leaf(e->limit), leaf);
+    }
+    if (e->fault == MOCK_FAULT_UNKNOWN ||
+        (e->fault == MOCK_FAULT_UNSUPPORTED && is_of_model(e->param))) {
+        return json_sprintf("Malformed input request: #: extraneous key [%s] is not permitted, "
+                            "please reformat your input and try again.",
+                            leaf);
+    }
+    if (e->fault == MOCK_FAULT_UNSUPPORTED) {
+        return json_sprintf("The model returned the following errors: %s", e->message);
+    }
+    return json_string(e->message);
+}
+
+static void converse_error(const struct mock_error *e, struct buf *out)
+{
+    json_t *o = json_pack("{s:o}", "message", message_of(e));
+    if (e->in_stream) {
+        put_json(out, false, kind_of(e->status, true), o);
+    } else {
+        mock_put(out, o);
+    }
+}
+
+static void converse_headers(const struct mock_answer *a, const struct mock_error *e,
+                             struct mock_headers *h)
+{
+    char id[MOCK_UUID_LEN];
+    mock_parts_uuid(a ? a->id : e->id, 0, id);
+    mock_header(h, "x-amzn-requestid", "%s", id);
+    if (e) {
+        mock_header(
+            h, "x-amzn-errortype", "%s%s", kind_of(e->status, false),
+            e->status == 400 ? ":http://internal.amazon.com/coral/com.amazon.coral.validate/" : "");
+    }
+}
+
+static const char *const fields[] = {"messages",
+                                     "system",
+                                     "inferenceConfig",
+                                     "toolConfig",
+                                     "outputConfig",
+                                     "additionalModelRequestFields",
+                                     "additionalModelResponseFieldPaths",
+                                     "guardrailConfig",
+                                     "promptVariables",
+                                     "requestMetadata",
+                                     "performanceConfig",
+                                     "serviceTier",
+                                     NULL};
+
+const struct mock_dialect mock_dialect_converse = {.name = "converse",
+                                                   .content_type =
+                                                       "application/vnd.amazon.eventstream",
+                                                   .is_binary = true,
+                                                   .no_retry_after = true,
+                                                   .fields = fields,
+                                                   .read = converse_read,
+                                                   .whole = converse_whole,
+                                                   .event = converse_event,
+                                                   .error = converse_error,
+                                                   .headers = converse_headers,
+                                                   .malformed = converse_malformed};

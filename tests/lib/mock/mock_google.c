@@ -1,83 +1,68 @@
 /* mock_google.c - generateContent and streamGenerateContent, as the Gemini API and Vertex AI answer
- * them. Vertex is known by its path (/publishers/): it adds createTime and the traffic type. Without
- * alt=sse the stream is one JSON array, printed over several lines and sent piece by piece.
+ * them. Vertex is known by its path (/publishers/): it adds createTime and the traffic type.
+ * Without alt=sse the stream is one JSON array, printed over several lines and sent piece by piece.
  */
 #include "mock_parts.h"
+#include "mock_rpc.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool is_vertex(const char *path)
-{
-    return strstr(path, "/publishers/") != NULL;
-}
-
-static bool is_array(const struct mock_request *r)
-{
-    const char *alt = mock_request_query(r, "alt");
-    return strstr(r->path, ":streamGenerateContent") && (!alt || strcmp(alt, "sse") != 0);
-}
+enum { IS_VERTEX = 1, IS_ARRAY = 2 }; /* shape */
 
 /* ---- what is asked */
+
+/* Vertex's ranks are floats. */
+static int64_t number_at(const json_t *o, const char *camel)
+{
+    const json_t *v = mock_parts_get(o, camel);
+    return json_is_real(v) ? (int64_t)json_real_value(v) : json_integer_value(v);
+}
 
 static void read_functions(const json_t *body, struct mock_wish *wish)
 {
     size_t i, k;
     json_t *tool, *f;
-    json_array_foreach ((json_t *)json_object_get(body, "tools"), i, tool) {
+    json_array_foreach (json_object_get(body, "tools"), i, tool) {
         json_array_foreach ((json_t *)mock_parts_get(tool, "functionDeclarations"), k, f) {
             const json_t *schema = mock_parts_get(f, "parametersJsonSchema");
-            (void)mock_parts_add_function(wish, json_string_value(json_object_get(f, "name")),
-                                          schema ? schema : json_object_get(f, "parameters"));
+            if (mock_get_string(f, "name")) {
+                mock_wish_function(wish, mock_get_string(f, "name"),
+                                   schema ? schema : json_object_get(f, "parameters"));
+            }
         }
     }
     const json_t *how = mock_parts_get(mock_parts_get(body, "toolConfig"), "functionCallingConfig");
-    const char *mode = json_string_value(json_object_get(how, "mode"));
+    const char *mode = mock_get_string(how, "mode");
     const json_t *names = mock_parts_get(how, "allowedFunctionNames");
-    wish->is_forced = mode && strcmp(mode, "ANY") == 0;
     wish->is_barred = mode && strcmp(mode, "NONE") == 0;
-    if (json_array_size(names) == 1) {
-        mock_parts_keep_function(wish, json_string_value(json_array_get(names, 0)));
-    }
-}
-
-static void read_contents(const json_t *body, struct mock_wish *wish)
-{
-    size_t i, k;
-    json_t *turn, *part;
-    json_array_foreach ((json_t *)json_object_get(body, "contents"), i, turn) {
-        const char *role = json_string_value(json_object_get(turn, "role"));
-        const json_t *parts = json_object_get(turn, "parts");
-        const char *said = mock_parts_said(parts);
-        if ((!role || strcmp(role, "user") == 0) && said) {
-            wish->said = said;
-        }
-        wish->has_result = false;
-        json_array_foreach ((json_t *)parts, k, part) {
-            wish->has_result = wish->has_result || mock_parts_get(part, "functionResponse");
-        }
+    wish->is_forced = mode && strcmp(mode, "ANY") == 0;
+    if (wish->is_forced && json_is_string(json_array_get(names, 0))) {
+        mock_wish_only(wish, json_string_value(json_array_get(names, 0)));
     }
 }
 
 static void google_read(const struct mock_request *r, struct mock_wish *wish)
 {
-    const json_t *c = mock_parts_get(r->body, "generationConfig");
-    const json_t *thinking = mock_parts_get(c, "thinkingConfig"), *schema;
+    const json_t *c = mock_parts_get(r->body, "generationConfig"), *schema;
     const char *type = json_string_value(mock_parts_get(c, "responseMimeType"));
-    wish->stream = strstr(r->path, ":streamGenerateContent") != NULL;
+    const char *alt = r->query(r->ud, "alt");
+    bool is_array = wish->stream && (!alt || strcmp(alt, "sse") != 0);
+    wish->shape = (strstr(r->path, "/publishers/") ? IS_VERTEX : 0) | (is_array ? IS_ARRAY : 0);
+    wish->content_type = is_array ? "application/json; charset=UTF-8" : NULL;
     wish->wants_usage = true;
-    wish->limit = mock_parts_integer(mock_parts_get(c, "maxOutputTokens"));
+    wish->limit = number_at(c, "maxOutputTokens");
     wish->stops = mock_parts_get(c, "stopSequences");
-    wish->n = (unsigned)mock_parts_integer(mock_parts_get(c, "candidateCount"));
-    wish->reasons = json_is_true(mock_parts_get(thinking, "includeThoughts"));
+    wish->n = (unsigned)number_at(c, "candidateCount");
+    wish->reasons =
+        json_is_true(mock_parts_get(mock_parts_get(c, "thinkingConfig"), "includeThoughts"));
     wish->is_json = type && strcmp(type, "application/json") == 0;
     schema = mock_parts_get(c, "responseJsonSchema");
     wish->schema = schema ? schema : mock_parts_get(c, "responseSchema");
     if (json_is_true(mock_parts_get(c, "responseLogprobs"))) {
-        wish->n_top = (int)mock_parts_integer(json_object_get(c, "logprobs"));
+        wish->n_top = (int)number_at(c, "logprobs");
     }
     read_functions(r->body, wish);
-    read_contents(r->body, wish);
 }
 
 /* ---- an answer */
@@ -98,8 +83,8 @@ static bool signs_calls(const char *model)
 static void add_calls(const struct mock_answer *a, json_t *parts)
 {
     for (size_t i = 0; i < a->n_calls; i++) {
-        json_t *call = json_pack("{s:s,s:o}", "name", a->call[i].name, "args",
-                                 mock_parts_object(a->call[i].arguments));
+        json_t *call =
+            json_pack("{s:s,s:o}", "name", a->call[i].name, "args", mock_arguments(&a->call[i]));
         json_t *part = json_pack("{s:o}", "functionCall", call);
         if (signs_calls(a->model)) {
             (void)json_object_set_new(call, "id", json_string(a->call[i].id));
@@ -113,8 +98,9 @@ static void add_calls(const struct mock_answer *a, json_t *parts)
 
 static json_t *one_token(const struct mock_answer *a, size_t i, size_t k)
 {
-    return json_pack("{s:o,s:I,s:f}", "token", mock_parts_token(a, i, k), "tokenId",
-                     mock_parts_token_id(i, k), "logProbability", mock_parts_logprob(i, k));
+    const char *token = mock_alternative(a, i, k);
+    return json_pack("{s:s,s:i,s:f}", "token", token, "tokenId", mock_token_id(token),
+                     "logProbability", mock_logprob(a, i, k));
 }
 
 static void add_logprobs(const struct mock_answer *a, size_t from, size_t n, json_t *candidate)
@@ -128,7 +114,7 @@ static void add_logprobs(const struct mock_answer *a, size_t from, size_t n, jso
         }
         (void)json_array_append_new(top, json_pack("{s:o}", "candidates", others));
         (void)json_array_append_new(chosen, one_token(a, i, 0));
-        sum += mock_parts_logprob(i, 0);
+        sum += mock_logprob(a, i, 0);
     }
     if (n > 0) {
         (void)json_object_set_new(candidate, "avgLogprobs", json_real(sum / (double)n));
@@ -183,9 +169,9 @@ static json_t *usage_of(const struct mock_answer *a, const struct chunk *c)
     int said = a->completion_tokens - a->reasoning_tokens;
     said = c->is_last ? said : (int)(c->word + c->n_words);
     int thought = c->is_last ? a->reasoning_tokens : 0;
-    json_t *o = json_pack("{s:i,s:i,s:i}", "promptTokenCount", a->prompt_tokens,
-                          "candidatesTokenCount", said, "totalTokenCount",
-                          a->prompt_tokens + said + thought);
+    json_t *o =
+        json_pack("{s:i,s:i,s:i}", "promptTokenCount", a->prompt_tokens, "candidatesTokenCount",
+                  said, "totalTokenCount", a->prompt_tokens + said + thought);
     if (c->is_last) {
         (void)json_object_set_new(
             o, "promptTokensDetails",
@@ -197,7 +183,7 @@ static json_t *usage_of(const struct mock_answer *a, const struct chunk *c)
     if (a->cached_tokens > 0) {
         (void)json_object_set_new(o, "cachedContentTokenCount", json_integer(a->cached_tokens));
     }
-    if (is_vertex(a->request->path)) {
+    if (a->shape & IS_VERTEX) {
         (void)json_object_set_new(o, "trafficType", json_string("ON_DEMAND"));
     }
     return o;
@@ -217,12 +203,12 @@ static json_t *response(const struct mock_answer *a, const struct chunk *c)
     } else {
         (void)json_object_set_new(o, "candidates", candidates);
     }
-    if (!a->no_usage) {
+    if (a->has_usage) {
         (void)json_object_set_new(o, "usageMetadata", usage_of(a, c));
     }
     (void)json_object_set_new(o, "modelVersion", json_string(a->model));
     (void)json_object_set_new(o, "responseId", json_string(a->id));
-    if (is_vertex(a->request->path)) {
+    if (a->shape & IS_VERTEX) {
         (void)json_object_set_new(o, "createTime", json_string("2026-11-30T00:00:00.000000Z"));
     }
     return o;
@@ -234,16 +220,16 @@ static void google_whole(const struct mock_answer *a, struct buf *out)
                       .n_words = a->n_words,
                       .has_calls = a->n_calls > 0,
                       .is_last = true};
-    mock_parts_write(out, response(a, &c));
+    mock_put(out, response(a, &c));
 }
 
 /* An element of the array, or an event. Lines end in CRLF there. */
 static void put_chunk(const struct mock_answer *a, json_t *v, bool is_first, bool is_last,
                       struct buf *out)
 {
-    if (!is_array(a->request)) {
+    if (!(a->shape & IS_ARRAY)) {
         (void)buf_puts(out, "data: ");
-        mock_parts_write(out, v);
+        mock_put(out, v);
         (void)buf_puts(out, "\r\n\r\n");
         return;
     }
@@ -265,7 +251,9 @@ static bool google_event(const struct mock_answer *a, size_t i, struct buf *out)
     }
     struct chunk c = {.thought = at.at,
                       .n_thoughts = at.phase == 0,
-                      .word = at.phase == 1 ? at.at : at.phase == 0 ? 0 : a->n_words,
+                      .word = at.phase == 1   ? at.at
+                              : at.phase == 0 ? 0
+                                              : a->n_words,
                       .n_words = at.phase == 1,
                       .has_calls = at.phase == 2,
                       .is_last = at.is_last};
@@ -275,18 +263,33 @@ static bool google_event(const struct mock_answer *a, size_t i, struct buf *out)
 
 /* ---- errors */
 
-static const char *status_word(int status)
+static void google_error(const struct mock_error *e, struct buf *out)
 {
-    static const struct {
-        int status;
-        const char *word;
-    } words[] = {{400, "INVALID_ARGUMENT"},   {401, "UNAUTHENTICATED"},  {402, "RESOURCE_EXHAUSTED"},
-                 {403, "PERMISSION_DENIED"},  {404, "NOT_FOUND"},        {429, "RESOURCE_EXHAUSTED"},
-                 {500, "INTERNAL"},           {503, "UNAVAILABLE"},      {504, "DEADLINE_EXCEEDED"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (words[i].status == status) {
-            return words[i].word;
-        }
+    json_t *o = mock_rpc_error(e);
+    if (!e->in_stream) {
+        mock_put(out, e->shape & IS_ARRAY ? json_pack("[o]", o) : o);
+    } else if (e->shape & IS_ARRAY) {
+        (void)buf_puts(out, ",\r\n");
+        mock_put(out, o);
+        (void)buf_puts(out, "\r\n]\r\n");
+    } else {
+        (void)buf_puts(out, "data: ");
+        mock_put(out, o);
+        (void)buf_puts(out, "\r\n\r\n");
     }
-    return status < 500 ? "INVALID_ARGUMENT" : "INTERNAL";
 }
+
+static const char *const fields[] = {
+    "model",           "contents",         "systemInstruction", "system_instruction",
+    "tools",           "toolConfig",       "tool_config",       "safetySettings",
+    "safety_settings", "generationConfig", "generation_config", "cachedContent",
+    "cached_content",  "labels",           "modelArmorConfig",  NULL};
+
+const struct mock_dialect mock_dialect_google = {.name = "google",
+                                                 .content_type = "text/event-stream",
+                                                 .no_retry_after = true,
+                                                 .fields = fields,
+                                                 .read = google_read,
+                                                 .whole = google_whole,
+                                                 .event = google_event,
+                                                 .error = google_error};

@@ -1,5 +1,5 @@
-/* mock_parts.h - what the native dialects of the scripted provider share: where in a stream an event
- * stands, pieces of JSON, log-probabilities that are the same on every run.
+/* mock_parts.h - what the native dialects of the scripted provider share beside mock.h: where in a
+ * stream an event stands, pieces of JSON, ids, OpenAI's shape of tools and tokens.
  */
 #ifndef ISOTHERM_MOCK_PARTS_H
 #define ISOTHERM_MOCK_PARTS_H
@@ -15,39 +15,25 @@ struct mock_place {
 bool mock_parts_place(const size_t *events, size_t n_phases, size_t i, struct mock_place *out);
 
 /* New references. */
-json_t *mock_parts_text(const char *const *word, size_t n);    /* the words joined */
-json_t *mock_parts_object(const char *text);                   /* JSON text; {} where it is none */
-json_t *mock_parts_call(const struct mock_call *c, bool asks); /* OpenAI's; asks: {} arguments */
+json_t *mock_parts_text(const char *const *word, size_t n); /* the words joined */
+json_t *mock_parts_call(const struct mock_call *c);         /* as OpenAI writes it, whole */
 /* The first or second half of a call's arguments, cut between two characters. */
 json_t *mock_parts_half(const struct mock_call *c, bool is_second);
-
-/* Whether the word ends the answer, and how, in the words of one API: indexed by mock_finish. */
-const char *mock_parts_finish(const char *const *word, const struct mock_answer *a);
-
-/* Log-probability of the i-th token; k counts its alternatives, 0 is the token itself. */
-double mock_parts_logprob(size_t i, size_t k);
-json_t *mock_parts_token(const struct mock_answer *a, size_t i, size_t k); /* its text */
-json_int_t mock_parts_token_id(size_t i, size_t k);
 /* One token as OpenAI tells it: {token, logprob, bytes, top_logprobs}. */
-json_t *mock_parts_token_json(const struct mock_answer *a, size_t i);
+json_t *mock_parts_token(const struct mock_answer *a, size_t i);
 
-/* Appends; `v` is taken over. */
-void mock_parts_write(struct buf *out, json_t *v);
-/* One server-sent event; event NULL: only data. */
-void mock_parts_event(struct buf *out, const char *event, json_t *v);
+/* "scripted17" as a UUID, always the same one. `kind` tells ids of several kinds apart. */
+#define MOCK_UUID_LEN 37
+void mock_parts_uuid(const char *id, unsigned kind, char out[MOCK_UUID_LEN]);
+
+/* Last part of a dotted path: "generationConfig.topK" is "topK". */
+const char *mock_parts_leaf(const char *path);
 
 /* ---- reading a request */
+
 /* The member under its camelCase name or the same in snake_case; NULL: neither. */
 const json_t *mock_parts_get(const json_t *o, const char *camel);
-int64_t mock_parts_integer(const json_t *v); /* a number; 0 for anything else */
-/* Text of a content: a string, or the first {"text"} of an array. NULL: none. */
-const char *mock_parts_said(const json_t *content);
-/* OpenAI's tools, messages: functions into the wish, the last user's text and whether the last
- * message is a result. */
-void mock_parts_read_tools(const json_t *tools, struct mock_wish *wish);
-void mock_parts_read_messages(const json_t *messages, struct mock_wish *wish);
-bool mock_parts_add_function(struct mock_wish *wish, const char *name, const json_t *schema);
-/* Leaves only the named function; a name that is none of them leaves all. */
-void mock_parts_keep_function(struct mock_wish *wish, const char *name);
+/* OpenAI's tools and tool_choice: the functions and how they may be called. */
+void mock_parts_read_tools(const json_t *tools, const json_t *choice, struct mock_wish *wish);
 
 #endif
