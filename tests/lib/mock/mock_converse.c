@@ -323,44 +323,39 @@ static const char *kind_of(int status, bool in_stream)
     return status < 500 ? "ValidationException" : "InternalServerException";
 }
 
-static bool is_of_model(const char *param)
+/* "at most 4 items" and "below 2" are the double's own words: a constraint names the number. */
+static json_t *constraint_of(const struct mock_error *e)
 {
-    return strncmp(param, "additionalModelRequestFields.", 29) == 0;
+    const char *what = e->fault == MOCK_FAULT_ABOVE   ? "value less than or equal to"
+                       : e->fault == MOCK_FAULT_BELOW ? "value greater than or equal to"
+                                                      : "length less than or equal to";
+    const char *limit = e->limit + strcspn(e->limit, "-0123456789");
+    return json_sprintf("1 validation error detected: Value '%s' at '%s' failed to satisfy "
+                        "constraint: Member must have %s %.*s",
+                        e->value, e->param, what, mock_parts_count_len(limit), limit);
 }
 
 static json_t *message_of(const struct mock_error *e)
 {
-    static const char constraint[] =
-        "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member "
-        "must have %s %s";
     const char *leaf = mock_parts_leaf(e->param);
-    if (e->fault == MOCK_FAULT_ABOVE) {
-        return json_sprintf(constraint, e->value, e->param, "value less than or equal to",
-                            e->limit);
-    }
-    if (e->fault == MOCK_FAULT_BELOW) {
-        return json_sprintf(constraint, e->value, e->param, "value greater than or equal to",
-                            e->limit);
-    }
-    if (e->fault == MOCK_FAULT_TOO_LONG) {
-        return json_sprintf(constraint, e->value, e->param, "length less than or equal to",
-                            e->limit);
-    }
-    if (e->fault == MOCK_FAULT_CONFLICT) {
+    switch (e->fault) {
+    case MOCK_FAULT_ABOVE:
+    case MOCK_FAULT_BELOW:
+    case MOCK_FAULT_TOO_LONG:
+        return constraint_of(e);
+    case MOCK_FAULT_CONFLICT:
         return json_sprintf("The model returned the following errors: `%s` and `%s` cannot both "
                             "be specified for this model. Please use only one.",
                             mock_parts_leaf(e->limit), leaf);
-    }
-    if (e->fault == MOCK_FAULT_UNKNOWN ||
-        (e->fault == MOCK_FAULT_UNSUPPORTED && is_of_model(e->param))) {
+    case MOCK_FAULT_UNKNOWN:
         return json_sprintf("Malformed input request: #: extraneous key [%s] is not permitted, "
                             "please reformat your input and try again.",
                             leaf);
-    }
-    if (e->fault == MOCK_FAULT_UNSUPPORTED) {
+    case MOCK_FAULT_UNSUPPORTED:
         return json_sprintf("The model returned the following errors: %s", e->message);
+    default:
+        return json_string(e->message);
     }
-    return json_string(e->message);
 }
 
 static void converse_error(const struct mock_error *e, struct buf *out)

@@ -83,6 +83,11 @@ const char *mock_parts_leaf(const char *path)
     return dot ? dot + 1 : path;
 }
 
+int mock_parts_count_len(const char *limit)
+{
+    return (int)strcspn(limit, " ");
+}
+
 /* ---- reading a request */
 
 const json_t *mock_parts_get(const json_t *o, const char *camel)

@@ -29,6 +29,9 @@ void mock_parts_uuid(const char *id, unsigned kind, char out[MOCK_UUID_LEN]);
 /* Last part of a dotted path: "generationConfig.topK" is "topK". */
 const char *mock_parts_leaf(const char *path);
 
+/* Bytes of the number that a fault's `limit` begins with: 1 of "5 items". */
+int mock_parts_count_len(const char *limit);
+
 /* ---- reading a request */
 
 /* The member under its camelCase name or the same in snake_case; NULL: neither. */

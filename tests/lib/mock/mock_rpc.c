@@ -83,7 +83,8 @@ static void message_of(const struct mock_error *e, char *out, size_t cap)
     } else if (e->fault == MOCK_FAULT_ABOVE && strcmp(name, "candidateCount") == 0) {
         (void)snprintf(out, cap, "Only one candidate can be specified");
     } else if (e->fault == MOCK_FAULT_TOO_LONG && strcmp(name, "stopSequences") == 0) {
-        (void)snprintf(out, cap, "the number of stop_sequences must not exceed %s", e->limit);
+        (void)snprintf(out, cap, "the number of stop_sequences must not exceed %.*s",
+                       mock_parts_count_len(e->limit), e->limit);
     } else {
         (void)snprintf(out, cap, "%s", e->message);
     }
