@@ -359,6 +359,7 @@ static void answer(struct inquiry *q)
     log_inquiry(q, ok ? "taken" : t->error.message);
     apply_script(q);
     mock_answer_make(&q->r, d, &q->wish, &t->script, number, &t->made);
+    json_decref(q->wish.kept);
     t->content_type = q->wish.content_type ? q->wish.content_type : d->content_type;
     mock_talk_start(t);
 }
@@ -402,6 +403,7 @@ static void serve_api(struct conn *c)
                                 .ud = c};
     const char *model =
         q.route.model[0] ? q.route.model : json_string_value(json_object_get(t->body, "model"));
+    model = model ? model : q.route.dialect->default_model;
     if (!is_found || strcmp(conn_method(c), "POST") != 0) {
         (void)blame(&t->error, MOCK_FAULT_NO_ADDRESS, "", "", "no such address, or no POST");
     } else if (!json_is_object(t->body)) {

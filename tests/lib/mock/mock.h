@@ -61,7 +61,7 @@ struct mock_wish {
     bool is_single;     /* at most one call (parallel_tool_calls false) */
     const char *echo;   /* raw completion: this prompt comes back before the answer, or NULL */
     unsigned n_prompts; /* raw completion: more than one prompt, each with n choices; 0: one */
-    json_t *kept; /* what `read` had to parse; the program lets go of it */
+    json_t *kept;       /* what `read` had to parse; the program lets go of it */
     int shape;          /* the dialect's own: comes back as mock_answer.shape */
     const char *content_type; /* of the stream where it differs from the dialect's, or NULL */
 };
@@ -154,12 +154,13 @@ struct mock_request {
 };
 
 struct mock_dialect {
-    const char *name;         /* as in the catalog: "openai" */
-    const char *content_type; /* of a stream */
-    const char *ping;         /* bytes of a comment or ping event between two events, or NULL */
-    bool is_binary;           /* framing scripts (crlf, nospace, malformed) do not touch it */
-    bool no_retry_after;      /* a 429 has no retry-after header */
-    bool has_refusal;         /* has a place for mock_answer.refusal */
+    const char *name;          /* as in the catalog: "openai" */
+    const char *content_type;  /* of a stream */
+    const char *ping;          /* bytes of a comment or ping event between two events, or NULL */
+    bool is_binary;            /* framing scripts (crlf, nospace, malformed) do not touch it */
+    bool no_retry_after;       /* a 429 has no retry-after header */
+    const char *default_model; /* where neither body nor address names one; NULL: one must */
+    bool has_refusal;          /* has a place for mock_answer.refusal */
     /* Top-level fields of a body that no claim is about, in API's order; ends with NULL. With those
      * of the claims they are the fields that are known. */
     const char *const *fields;

@@ -555,6 +555,7 @@ void mock_answer_make(const struct mock_request *r, const struct mock_dialect *d
                                     .is_text = r->is_text,
                                     .stream = w->stream,
                                     .shape = w->shape,
+                                    .body = r->body,
                                     .n_top = w->n_top,
                                     .wants_usage = w->wants_usage,
                                     .prompt_tokens = 9}};

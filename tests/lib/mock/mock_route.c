@@ -5,9 +5,9 @@
 #include <string.h>
 
 static const struct mock_dialect *const dialects[] = {
-    &mock_dialect_openai,
-    &mock_dialect_responses,
-    &mock_dialect_anthropic,
+    &mock_dialect_openai, &mock_dialect_responses, &mock_dialect_anthropic, &mock_dialect_google,
+    &mock_dialect_palm,   &mock_dialect_converse,  &mock_dialect_cohere,    &mock_dialect_ollama,
+    &mock_dialect_tgi,    &mock_dialect_dashscope,
 };
 
 const struct mock_dialect *mock_route_dialect(const char *name, bool is_text)

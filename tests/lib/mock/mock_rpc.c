@@ -102,7 +102,7 @@ static json_t *details_of(const struct mock_error *e, const char *message)
         return json_pack("[{s:s,s:[o]}]", "@type", "type.googleapis.com/google.rpc.BadRequest",
                          "fieldViolations", one);
     }
-    if (e->status == 429 && e->retry_s > 0) {
+    if (e->status == 429 && e->retry_s > 0 && !is_vertex(e)) {
         return json_pack("[{s:s,s:o}]", "@type", "type.googleapis.com/google.rpc.RetryInfo",
                          "retryDelay", json_sprintf("%ds", e->retry_s));
     }
