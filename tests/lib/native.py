@@ -54,7 +54,7 @@ def openai_tool(name, schema):
 
 class Google:
     """the Gemini API; with vertex=True Vertex AI"""
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "google", True, True, True, True, True
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "google", True, True, True, True, True
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
@@ -116,7 +116,7 @@ class Google:
 
 
 class Converse:
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "converse", True, True, True, True, True
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "converse", True, True, True, True, False
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
@@ -188,7 +188,7 @@ class Converse:
 
 
 class Cohere:
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "cohere", True, True, True, True, True
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "cohere", True, True, True, True, True
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
@@ -257,7 +257,7 @@ class Cohere:
 
 
 class Ollama:
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "ollama", True, True, False, True, True
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "ollama", True, False, True, True, True
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
@@ -311,7 +311,7 @@ class Ollama:
 
 class Tgi:
     """/generate: raw completions"""
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "tgi", True, False, False, True, False
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "tgi", False, False, True, False, True
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
@@ -356,7 +356,8 @@ class Tgi:
 
 class DashScope:
     """native generation, incremental unless told otherwise"""
-    dialect, has_stream, has_tools, has_force, has_schema, has_reasoning = "dashscope", True, True, True, True, True
+    # the claims allow auto and none; that a named function is taken stands in a note only
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "dashscope", True, False, True, True, True
 
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model

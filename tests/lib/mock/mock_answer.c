@@ -528,8 +528,9 @@ static void fill(struct mock_made *m, const struct mock_dialect *d, const struct
         say_much(m);
     } else if (w->n_functions > 0 && !w->is_barred && (w->is_forced || calls_all)) {
         call_functions(m, w, calls_all, number);
-    } else if (mock_script_has(s, MOCK_SCRIPT_EMPTY)) {
+    } else if (mock_script_has(s, MOCK_SCRIPT_EMPTY)) { /* with `filter`: the prompt was refused */
         a->n_words = 0;
+        a->finish = mock_script_has(s, MOCK_SCRIPT_FILTER) ? MOCK_FILTER : a->finish;
     } else if (mock_script_has(s, MOCK_SCRIPT_FILTER)) {
         say(a, story, 4);
         a->finish = MOCK_FILTER;

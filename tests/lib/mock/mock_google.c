@@ -189,21 +189,30 @@ static json_t *usage_of(const struct mock_answer *a, const struct chunk *c)
     return o;
 }
 
+/* The prompt is refused, not what was said: there is no candidate. */
+static bool is_blocked(const struct mock_answer *a)
+{
+    return a->finish == MOCK_FILTER && a->n_words == 0;
+}
+
 static json_t *response(const struct mock_answer *a, const struct chunk *c)
 {
     json_t *o = json_object(), *candidates = json_array();
-    bool is_blocked = a->finish == MOCK_FILTER && a->n_words == 0; /* the prompt, not the answer */
-    for (unsigned i = 0; !is_blocked && i < a->n_choices; i++) {
+    for (unsigned i = 0; !is_blocked(a) && i < a->n_choices; i++) {
         (void)json_array_append_new(candidates, candidate_of(a, c, i));
     }
-    if (is_blocked) {
+    if (is_blocked(a)) {
         (void)json_object_set_new(o, "promptFeedback",
                                   json_pack("{s:s}", "blockReason", "PROHIBITED_CONTENT"));
         json_decref(candidates);
     } else {
         (void)json_object_set_new(o, "candidates", candidates);
     }
-    if (a->has_usage) {
+    if (a->has_usage && is_blocked(a)) {
+        (void)json_object_set_new(o, "usageMetadata",
+                                  json_pack("{s:i,s:i}", "promptTokenCount", a->prompt_tokens,
+                                            "totalTokenCount", a->prompt_tokens));
+    } else if (a->has_usage) {
         (void)json_object_set_new(o, "usageMetadata", usage_of(a, c));
     }
     (void)json_object_set_new(o, "modelVersion", json_string(a->model));
