@@ -53,7 +53,7 @@ catalog_src := $(wildcard catalog/*.c)
 engine_src := $(filter-out local-engine/isotherm_engine.c,$(wildcard local-engine/*.c))
 mains := gateway/isothermd.c gateway/isothermctl.c
 gateway_src := $(filter-out $(mains),$(wildcard gateway/*.c gateway/base/*.c gateway/backend/*.c gateway/io/*.c gateway/api/*.c gateway/ctl/*.c))
-mock_src := $(wildcard tests/lib/mock/*.c)
+mock_src := $(filter-out tests/lib/mock/isotherm_mock.c,$(wildcard tests/lib/mock/*.c))
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_tests := $(patsubst tests/unit/%.c,$(B)/tests/%,$(unit_src))
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
@@ -89,6 +89,7 @@ $(B)/obj/catalog/db_change.o: catalog/schema.sql $(wildcard catalog/migrations/*
 $(B)/libcatalog.a: $(call obj,$(catalog_src))
 $(B)/libengine.a: $(call obj,$(engine_src))
 $(B)/libgateway.a: $(call obj,$(gateway_src))
+$(B)/libmock.a: $(call obj,$(mock_src))
 $(B)/lib%.a:
 	@rm -f $@
 	ar rcs $@ $^
@@ -100,8 +101,8 @@ $(B)/isothermctl: $(B)/obj/gateway/isothermctl.o $(B)/libgateway.a $(B)/libcatal
 	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
 $(B)/isotherm-engine: $(B)/obj/local-engine/isotherm_engine.o $(B)/libengine.a
 	$(CC) $(ALL_LDFLAGS) $^ $(engine_libs) -lseccomp -o $@
-$(B)/isotherm-mock: $(call obj,$(mock_src)) $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
-	$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
+$(B)/isotherm-mock: $(B)/obj/tests/lib/mock/isotherm_mock.o $(B)/libmock.a $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
+	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(gateway_libs) -o $@
 
 $(B)/catalog.db: $(B)/isothermctl $(providers)
 	@rm -f $@ $@-wal $@-shm
@@ -125,6 +126,7 @@ run: all
 	$(B)/isothermd
 
 # ---- tests
+$(B)/tests/test_mock_schema: $(B)/libmock.a
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(B)/libgateway.a $(B)/libcatalog.a $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lcmocka $(gateway_libs) -lseccomp -o $@
@@ -199,7 +201,7 @@ install-files: # of what is built already
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/isotherm $(DESTDIR)$(PREFIX)/share/isotherm/default-model \
 	  $(DESTDIR)/etc/isotherm/conf.d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
 	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
-	install $(B)/isothermd $(B)/isothermctl $(DESTDIR)$(PREFIX)/bin/
+	install $(B)/isothermd $(B)/isothermctl $(B)/isotherm-mock $(DESTDIR)$(PREFIX)/bin/
 	install $(B)/isotherm-engine $(DESTDIR)$(PREFIX)/libexec/isotherm/
 	install -m 644 $(B)/catalog.db $(DESTDIR)$(PREFIX)/share/isotherm/
 	install -m 644 $(B)/default-model/* $(DESTDIR)$(PREFIX)/share/isotherm/default-model/
@@ -207,7 +209,7 @@ install-files: # of what is built already
 	for u in isothermd isotherm-probe; do sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/$$u.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u.service; done
 	install -m 644 systemd/isotherm.socket systemd/isotherm-probe.timer $(DESTDIR)$(PREFIX)/lib/systemd/system/
 	install -m 644 systemd/isotherm.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/isotherm.conf
-	install -m 644 gateway/isothermctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 gateway/isothermctl.1 tests/lib/mock/isotherm-mock.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 gateway/isothermd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 clean:
 	rm -rf build
