@@ -364,6 +364,12 @@ static void answer(struct inquiry *q)
     mock_talk_start(t);
 }
 
+static const char *model_of(const struct inquiry *q)
+{
+    const char *named = json_string_value(json_object_get(q->r.body, "model"));
+    return q->route.model[0] ? q->route.model : named ? named : q->route.dialect->default_model;
+}
+
 static void serve_api(struct conn *c)
 {
     struct inquiry q = {.conn = c};
@@ -401,9 +407,7 @@ static void serve_api(struct conn *c)
                                 .query = query_of,
                                 .header = header_of,
                                 .ud = c};
-    const char *model =
-        q.route.model[0] ? q.route.model : json_string_value(json_object_get(t->body, "model"));
-    model = model ? model : q.route.dialect->default_model;
+    const char *model = model_of(&q);
     if (!is_found || strcmp(conn_method(c), "POST") != 0) {
         (void)blame(&t->error, MOCK_FAULT_NO_ADDRESS, "", "", "no such address, or no POST");
     } else if (!json_is_object(t->body)) {
