@@ -8,6 +8,7 @@
  *   mock_schema      what a body may hold: an official JSON Schema
  *   mock_answer      what is answered: words, reasoning, calls, log-probabilities, JSON
  *   mock_send        an answer on its way: whole or in pieces, cut, slow, broken
+ *   mock_parts       what the native dialects share; mock_rpc: errors of Google's services
  *   mock_<dialect>   the answer in the shapes of one API: whole, as events, as an error
  *
  * A dialect writes what the provider's own guide and samples show, and nothing of the gateway's
