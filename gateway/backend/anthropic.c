@@ -370,6 +370,9 @@ static bool anthropic_decode_end(struct decoder *d, delta_fn *fn, void *ud, stru
                           : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
 }
 
+/* One call at a time is said inside of tool_choice, which then needs a type. */
+static const char *const anthropic_own_paths[] = {"tool_choice.type", NULL};
+
 const struct backend backend_anthropic = {
     .name = "anthropic",
     .encode = anthropic_encode,
@@ -379,4 +382,5 @@ const struct backend backend_anthropic = {
     .decode_end = anthropic_decode_end,
     .refusal = refusal_answer,
     .shape = anthropic_shape,
+    .own_paths = anthropic_own_paths,
 };

@@ -205,7 +205,7 @@ static bool check_values(struct look *l, enum param p, const struct claim *c)
     for (size_t i = 0; is_judged && i < json_array_size(c->values); i++) {
         const json_t *one = json_array_get(c->values, i);
         const char *text = json_string_value(one);
-        if ((text && word && strcmp(text, word) == 0) ||
+        if ((text && word && strcasecmp(text, word) == 0) || /* some write their words large */
             (json_is_number(one) && json_is_number(v) &&
              json_number_value(one) == json_number_value(v))) {
             return true;
