@@ -66,7 +66,7 @@ providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
 
-.PHONY: all deps demo run check check-unit check-e2e check-san check-tsan lint format layers fuzz bench soak golden-update install install-files clean help
+.PHONY: all deps demo run check check-unit check-e2e check-sdk check-san check-tsan lint format layers fuzz bench soak golden-update install install-files clean help
 all: deps
 	@$(MAKE) --no-print-directory built
 
@@ -137,24 +137,32 @@ check-deps: deps
 	$(call install_missing,$(check_packages),$(check_tools))
 tests-built: built $(unit_tests)
 
-# The official client, from the npm registry. Without it its test says why it was skipped; with REQUIRE_SDK=1 (CI) that is a failure.
+# Official SDKs, from the npm registry by the versions and hashes of the lock file: a few for `make check`, all for `make check-sdk`.
+# Without them their tests say why they were skipped; with REQUIRE_SDK=1 (CI) that is a failure.
 REQUIRE_SDK ?=
-build/node/installed: tests/e2e/package.json
-	@mkdir -p build/node && cp $< build/node/ && cd build/node && rm -f why-not && \
-	  if npm install --loglevel=error --fetch-retries=$(if $(REQUIRE_SDK),5,1) --fetch-retry-mintimeout=1000 --no-audit --no-fund --no-package-lock >npm.log 2>&1; then touch installed; \
+sdk_tests := $(sort $(wildcard tests/sdk/[0-9][0-9]-*.mjs))
+sdk_short := $(filter %-short.mjs,$(sdk_tests))
+npm_ci := npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --fetch-retries=$(if $(REQUIRE_SDK),5,1) --fetch-retry-mintimeout=1000
+build/node/installed: npm_ci += --omit=dev
+build/node/installed build/node/all/installed: $(addprefix tests/sdk/,package.json package-lock.json load.mjs)
+	@mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && rm -f why-not && \
+	  if $(npm_ci) >npm.log 2>&1; then touch installed; \
 	  elif [ -n "$(REQUIRE_SDK)" ]; then cat npm.log; exit 1; \
-	  else grep -m 1 -E 'npm ERR! (code|errno)|error' npm.log >why-not || echo "npm install failed" >why-not; fi
+	  else grep -m 1 -iE 'npm (ERR!|error) (code|errno)|error' npm.log >why-not || echo "npm ci failed" >why-not; fi
 
 check: check-deps
 	$(call quietly,tests-built build/node/installed)
-	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(check_tests)
+	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests)) $(check_tests) $(sdk_short)
 	$(if $(SAN),@echo "left to 'make soak SAN=$(SAN)': $(notdir $(soak_tests))")
 check-unit: check-deps
 	$(call quietly,tests-built)
 	@BUILD=$(B) python3 tests/lib/run.py $(sort $(unit_tests))
 check-e2e: check-deps
 	$(call quietly,built build/node/installed)
-	@BUILD=$(B) python3 tests/lib/run.py $(e2e_tests)
+	@BUILD=$(B) python3 tests/lib/run.py $(e2e_tests) $(sdk_short)
+check-sdk: check-deps
+	$(call quietly,built build/node/all/installed)
+	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(sdk_tests)
 check-san:
 	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
 check-tsan:
@@ -215,6 +223,6 @@ clean:
 	rm -rf build
 help:
 	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
-	@echo "also: all check-unit check-e2e check-san check-tsan fuzz bench soak lint format layers golden-update install clean"
+	@echo "also: all check-unit check-e2e check-sdk check-san check-tsan fuzz bench soak lint format layers golden-update install clean"
 
 -include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')

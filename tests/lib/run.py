@@ -64,9 +64,9 @@ def side_by_side(paths, n_at_once):
 
 
 def in_order(paths):
-    """Unit tests as many at once as there are processors, since they compute; end-to-end tests one more, since they mostly wait."""
+    """Unit tests as many at once as there are processors, since they compute; end-to-end tests and SDKs one more, since they mostly wait."""
     n_processors = len(os.sched_getaffinity(0))
-    e2e = [p for p in paths if "/e2e/" in p]
+    e2e = [p for p in paths if "/e2e/" in p or "/sdk/" in p]
     yield from side_by_side([p for p in paths if p not in e2e], n_processors)
     yield from side_by_side(e2e, n_processors + 1)
 

@@ -1,0 +1,132 @@
+// What the tests of official SDKs share: packages from build/node, a scripted provider and a daemon on free ports.
+//
+// A test file is run by node itself with node's own test runner and prints TAP (the first line of each says how). Nothing is waited for by
+// sleeping: a program is ready when its line or its /readyz says so.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+
+const build = process.env.BUILD ?? "build";
+const folder = mkdtempSync(join(tmpdir(), "isotherm-sdk-"));
+const children = [];
+process.on("exit", () => {
+  for (const child of children) child.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function skip(what, why) {
+  if (process.env.REQUIRE_SDK) throw new Error(`${what}: ${why}`);
+  console.log(`1..1\nok 1 - ${what} # SKIP ${why.trim().replace(/\s+/g, " ")}`);
+  process.exit(0);
+}
+
+// Packages as modules, in the order of their names. Where npm gave none of them, or this node is too old for one, the whole file is skipped and says so.
+export async function packages(...names) {
+  const place = ["build/node/all", "build/node"].find((p) => existsSync(`${p}/installed`));
+  if (!place) {
+    const log = ["build/node/all/why-not", "build/node/why-not"].find(existsSync);
+    skip(names.join(", "), log ? `npm gave nothing: ${readFileSync(log, "utf8")}` : "npm did not run: make build/node/all/installed");
+  }
+  const { default: load } = await import(pathToFileURL(resolve(place, "load.mjs")));
+  const found = [];
+  for (const name of names) {
+    try {
+      found.push(await load(name));
+    } catch (e) {
+      if (Number(process.versions.node.split(".")[0]) >= 20) throw e;
+      skip(name, `node ${process.versions.node} is too old for it: ${e.message}`);
+    }
+  }
+  return found;
+}
+
+// Starts a program and waits for the line with its port.
+function start(program, args, pattern, env = {}) {
+  const state = { XDG_STATE_HOME: folder, STATE_DIRECTORY: undefined };
+  const child = spawn(join(build, program), args, { env: { ...process.env, ...state, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  const said = [];
+  return new Promise((done, fail) => {
+    const timer = setTimeout(() => fail(new Error(`${program}: not ready\n${said.join("\n")}`)), 20000);
+    child.on("exit", (code) => fail(new Error(`${program} ended with ${code}\n${said.join("\n")}`)));
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on("line", (line) => {
+        said.push(line);
+        said.splice(0, said.length - 20);
+        const m = line.match(pattern);
+        if (!m) return;
+        clearTimeout(timer);
+        // Neither the program nor its pipes keep a finished test file alive.
+        for (const handle of [child, child.stdout, child.stderr]) handle.unref();
+        done(Number(m[1]));
+      });
+    }
+  });
+}
+
+let catalog;
+// The catalog as it is shipped and the providers of the tests.
+function testCatalog() {
+  if (!catalog) {
+    catalog = join(folder, "catalog.db");
+    const sources = readdirSync("catalog/providers").sort().map((f) => `catalog/providers/${f}`);
+    const made = spawnSync(join(build, "isothermctl"), ["catalog", "build", ...sources, "tests/lib/scripted.json", "-o", catalog]);
+    assert.equal(made.status, 0, String(made.stderr));
+  }
+  return catalog;
+}
+
+export async function startMock(...args) {
+  const port = await start("isotherm-mock", ["--listen", "127.0.0.1:0", ...args], /^listening (\d+)/);
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    url,
+    // All that was asked since the last call.
+    async log() {
+      return (await fetch(`${url}/log`, { method: "DELETE" })).json();
+    },
+    // What happens to the next requests, one word for each.
+    async script(...next) {
+      const r = await fetch(`${url}/script`, { method: "POST", body: JSON.stringify({ next }) });
+      assert.equal(r.status, 200, await r.text());
+    },
+  };
+}
+
+// `providers`: YAML of the list, `rest`: more YAML. -> the address for a client
+export async function startDaemon(providers, rest = "", env = {}) {
+  const file = join(folder, `isotherm-${children.length}.yaml`);
+  const records = join(folder, `records-${children.length}.db`);
+  writeFileSync(file, `listen: 127.0.0.1:0\ncatalog_path: ${testCatalog()}\nrecords_path: ${records}\nproviders:\n${providers}\n${rest}\n`);
+  const port = await start("isothermd", ["--config", file], /listening.* port=(\d+)/, env);
+  for (let i = 0; (await fetch(`http://127.0.0.1:${port}/readyz`)).status !== 200; i++) {
+    assert.ok(i < 400, "the daemon is not ready");
+    await sleep(25);
+  }
+  return `http://127.0.0.1:${port}/v1`;
+}
+
+// A port where nobody listens.
+export async function closedPort() {
+  const { createServer } = await import("node:net");
+  const server = createServer();
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+// Repeats `condition` until it holds.
+export async function until(condition, what) {
+  for (let i = 0; i < 400; i++) {
+    const value = await condition();
+    if (value) return value;
+    await sleep(25);
+  }
+  throw new Error(`not within 10 s: ${what}`);
+}
