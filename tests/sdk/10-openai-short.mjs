@@ -6,7 +6,7 @@ import { packages, startDaemon, startMock } from "./lib.mjs";
 
 const [{ default: OpenAI }] = await packages("openai");
 const mock = await startMock();
-const url = await startDaemon(
+const { url } = await startDaemon(
   `  - {name: scripted, base_url: "${mock.url}/v1"}`,
   `aliases:\n  - {name: gpt-4o, target: scripted/story}`,
 );

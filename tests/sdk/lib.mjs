@@ -45,7 +45,7 @@ export async function packages(...names) {
   return found;
 }
 
-// Starts a program and waits for the line with its port.
+// Starts a program and waits for the line with its port. `said` goes on growing: its last 200 lines.
 function start(program, args, pattern, env = {}) {
   const state = { XDG_STATE_HOME: folder, STATE_DIRECTORY: undefined };
   const child = spawn(join(build, program), args, { env: { ...process.env, ...state, ...env }, stdio: ["ignore", "pipe", "pipe"] });
@@ -57,13 +57,13 @@ function start(program, args, pattern, env = {}) {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         said.push(line);
-        said.splice(0, said.length - 20);
+        if (said.length > 200) said.shift();
         const m = line.match(pattern);
         if (!m) return;
         clearTimeout(timer);
         // Neither the program nor its pipes keep a finished test file alive.
         for (const handle of [child, child.stdout, child.stderr]) handle.unref();
-        done(Number(m[1]));
+        done({ port: Number(m[1]), said });
       });
     }
   });
@@ -82,13 +82,15 @@ function testCatalog() {
 }
 
 export async function startMock(...args) {
-  const port = await start("isotherm-mock", ["--listen", "127.0.0.1:0", ...args], /^listening (\d+)/);
+  const { port } = await start("isotherm-mock", ["--listen", "127.0.0.1:0", ...args], /^listening (\d+)/);
   const url = `http://127.0.0.1:${port}`;
   return {
     url,
     // All that was asked since the last call.
     async log() {
-      return (await fetch(`${url}/log`, { method: "DELETE" })).json();
+      const seen = await (await fetch(`${url}/log`)).json();
+      await fetch(`${url}/log`, { method: "DELETE" });
+      return seen;
     },
     // What happens to the next requests, one word for each.
     async script(...next) {
@@ -98,17 +100,17 @@ export async function startMock(...args) {
   };
 }
 
-// `providers`: YAML of the list, `rest`: more YAML. -> the address for a client
+// `providers`: YAML of the list, `rest`: more YAML. -> the address for a client, and the lines of the log
 export async function startDaemon(providers, rest = "", env = {}) {
   const file = join(folder, `isotherm-${children.length}.yaml`);
   const records = join(folder, `records-${children.length}.db`);
   writeFileSync(file, `listen: 127.0.0.1:0\ncatalog_path: ${testCatalog()}\nrecords_path: ${records}\nproviders:\n${providers}\n${rest}\n`);
-  const port = await start("isothermd", ["--config", file], /listening.* port=(\d+)/, env);
+  const { port, said } = await start("isothermd", ["--config", file], /listening.* port=(\d+)/, env);
   for (let i = 0; (await fetch(`http://127.0.0.1:${port}/readyz`)).status !== 200; i++) {
     assert.ok(i < 400, "the daemon is not ready");
     await sleep(25);
   }
-  return `http://127.0.0.1:${port}/v1`;
+  return { url: `http://127.0.0.1:${port}/v1`, said };
 }
 
 // A port where nobody listens.
