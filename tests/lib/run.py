@@ -81,7 +81,7 @@ def run_all():
         if f:
             print("".join(f"    | {line}\n" for line in output.splitlines()[-120:]), flush=True)
     print(f"{passed} passed, {failed} failed" + (f", {n_skipped} skipped" if n_skipped else ""))
-    return 1 if failed or not passed else 0
+    return 1 if failed or not passed + n_skipped else 0
 
 
 if __name__ == "__main__":
