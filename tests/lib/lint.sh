@@ -29,6 +29,7 @@ pmccabe $(printf '%s\n' "${files[@]}" | grep '\.c$') 2>/dev/null | while read -r
 done | grep . && fail=1
 grep -nE '\b(strcpy|strcat|sprintf|strtok|atoi|atol|gmtime|localtime|alloca|gets)\(' "${files[@]}" | grep -v 'tests/lib/lint' && say "banned function"
 grep -nE '\b(TODO|FIXME|XXX)\b' "${files[@]}" && say "unfinished work in a comment"
+grep -qE '"resolved"|registry' tests/sdk/package-lock.json && say "tests/sdk/package-lock.json names a registry: npm install --package-lock-only there, with its .npmrc"
 # varFuncNullUB: log_write ends its pairs with NULL, as its attribute checks. The two local-engine suppressions are false alarms: realloc keeps the
 # old array in its field, and a session has at least one choice.
 cppcheck -j "$(nproc)" --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability --suppress=missingIncludeSystem --suppress=nullPointerRedundantCheck \
