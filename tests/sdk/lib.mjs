@@ -65,6 +65,7 @@ function start(program, args, pattern, env = {}) {
         const m = line.match(pattern);
         if (!m) return;
         clearTimeout(timer);
+        child.removeAllListeners("exit").on("exit", (code, signal) => console.error(`${program} ended with ${signal ?? code}\n${said.join("\n")}`));
         // Neither the program nor its pipes keep a finished test file alive.
         for (const handle of [child, child.stdout, child.stderr]) handle.unref();
         done({ port: Number(m[1]), said });
