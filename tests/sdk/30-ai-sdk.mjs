@@ -10,6 +10,8 @@ const mock = await startMock();
 const { url, said } = await startDaemon(
   `  - {name: scripted, base_url: "${mock.url}/v1"}
   - {name: openai, base_url: "${mock.url}/openai/v1", api_key: SDK_TEST_KEY}
+  - {name: anthropic, base_url: "${mock.url}/anthropic/v1", api_key: SDK_TEST_KEY}
+  - {name: google-gemini, base_url: "${mock.url}/google-gemini/v1beta", api_key: SDK_TEST_KEY}
   - {name: down, catalog: scripted, base_url: "http://127.0.0.1:${await closedPort()}/v1"}`,
   "",
   { SDK_TEST_KEY: "sk-test" },
@@ -51,13 +53,13 @@ for (const [model, extra] of [["openai/gpt-4o", {}], ["local", { seed: 7, temper
 
 check("what was changed is readable, in metadata and headers, whole and streamed", async () => {
   const whole = await generateText(ask("scripted/story", { temperature: 1.7 }));
-  const { adjustments } = whole.providerMetadata.isotherm ?? whole.providerMetadata;
+  const { adjustments } = whole.providerMetadata.isotherm;
   assert.deepEqual([adjustments[0].param, adjustments[0].sent], ["temperature", 1]);
   assert.match(whole.response.headers["x-isotherm-adjusted"], /temperature/);
   const stream = streamText(ask("scripted/story", { temperature: 1.7 }));
   await stream.consumeStream();
   const streamed = await stream.providerMetadata;
-  assert.deepEqual((streamed.isotherm ?? streamed).adjustments, adjustments);
+  assert.deepEqual(streamed.isotherm.adjustments, adjustments);
 });
 
 check("parameters beyond the SDK's own pass by providerOptions", async () => {
@@ -67,20 +69,32 @@ check("parameters beyond the SDK's own pass by providerOptions", async () => {
   assert.ok(r.text.length > 0);
 });
 
-check("a function is called, and its result is answered, whole and streamed", async () => {
-  for (const call of [generateText, streamText]) {
-    const cities = [];
-    const weather = tool({ description: "the weather of a city", inputSchema: z.object({ city: z.string() }), execute: ({ city }) => (cities.push(city), "rain") });
-    await mock.script("tools");
-    const r = call(ask("openai/gpt-4o", { tools: { weather }, stopWhen: ai.isStepCount(3) }));
-    if (call === streamText) await r.consumeStream();
-    const { steps, text } = call === streamText ? { steps: await r.steps, text: await r.text } : await r;
-    assert.equal(cities.length, 1);
-    assert.deepEqual(steps.map((s) => s.finishReason), ["tool-calls", "stop"]);
-    assert.equal(steps[0].toolCalls[0].toolName, "weather");
-    assert.ok(text.length > 0);
-  }
-});
+for (const model of ["openai/gpt-4o", "anthropic/claude-haiku-4-5", "google-gemini/gemini-2.5-flash"]) {
+  check(`${model}: a function is called, and its result is answered, whole and streamed`, async () => {
+    for (const call of [generateText, streamText]) {
+      const cities = [];
+      const weather = tool({ description: "the weather of a city", inputSchema: z.object({ city: z.string() }), execute: ({ city }) => (cities.push(city), "rain") });
+      await mock.script("tools");
+      const r = await call(ask(model, { tools: { weather }, stopWhen: ai.isStepCount(3) }));
+      if (call === streamText) await r.consumeStream();
+      const [steps, text] = [await r.steps, await r.text];
+      assert.equal(cities.length, 1);
+      assert.deepEqual(steps.map((s) => s.finishReason), ["tool-calls", "stop"]);
+      assert.equal(steps[0].toolCalls[0].toolName, "weather");
+      assert.ok(text.length > 0);
+    }
+  });
+
+  if (model.startsWith("openai/")) continue; // its chat API hides what the model thinks
+  check(`${model}: what the model thinks is reasoning, whole and streamed`, async () => {
+    await mock.script("reasoning", "reasoning");
+    const whole = await generateText(ask(model));
+    const stream = streamText(ask(model));
+    await stream.consumeStream();
+    assert.ok(whole.reasoningText.length > 0);
+    assert.deepEqual([await stream.reasoningText, await stream.text], [whole.reasoningText, whole.text]);
+  });
+}
 
 check("an answer by a schema is parsed, whole and streamed", async () => {
   const asked = ask("openai/gpt-4o", { output: Output.object({ schema: colour }) });

@@ -11,6 +11,8 @@ const mock = await startMock();
 const { url, said } = await startDaemon(
   `  - {name: scripted, base_url: "${mock.url}/v1"}
   - {name: openai, base_url: "${mock.url}/openai/v1", api_key: SDK_TEST_KEY}
+  - {name: anthropic, base_url: "${mock.url}/anthropic/v1", api_key: SDK_TEST_KEY}
+  - {name: google-gemini, base_url: "${mock.url}/google-gemini/v1beta", api_key: SDK_TEST_KEY}
   - {name: down, catalog: scripted, base_url: "http://127.0.0.1:${await closedPort()}/v1"}`,
   "aliases:\n  - {name: gpt-4o, target: openai/gpt-4o}",
   { SDK_TEST_KEY: "sk-test" },
@@ -56,21 +58,23 @@ check("parameters beyond the SDK's own pass by modelKwargs", async () => {
   assert.ok((await chat("local", { maxTokens: 5, modelKwargs: { min_p: 0.1, seed: 3, ...strict } }).invoke(prompt)).content.length > 0);
 });
 
-check("functions are called, whole and streamed, and their result is answered", async () => {
-  const model = chat("gpt-4o");
-  const forced = model.bindTools([weather], { tool_choice: "get_weather" });
-  const first = await forced.invoke(prompt);
-  const [call] = first.tool_calls;
-  assert.equal(call.name, "get_weather");
-  assert.equal(typeof call.args.city, "string");
-  const streamed = await gathered(await forced.stream(prompt));
-  assert.deepEqual([streamed.tool_calls[0].name, streamed.tool_calls[0].args], [call.name, call.args]);
-  const result = await weather.invoke(call);
-  assert.ok(result instanceof ToolMessage);
-  const second = await model.bindTools([weather]).invoke([new HumanMessage(prompt), first, result]);
-  assert.ok(second.content.length > 0);
-  assert.equal(second.tool_calls.length, 0);
-});
+for (const name of ["gpt-4o", "anthropic/claude-haiku-4-5", "google-gemini/gemini-2.5-flash"]) {
+  check(`${name}: functions are called, whole and streamed, and their result is answered`, async () => {
+    const model = chat(name);
+    const forced = model.bindTools([weather], { tool_choice: "get_weather" });
+    const first = await forced.invoke(prompt);
+    const [call] = first.tool_calls;
+    assert.equal(call.name, "get_weather");
+    assert.equal(typeof call.args.city, "string");
+    const streamed = await gathered(await forced.stream(prompt));
+    assert.deepEqual([streamed.tool_calls[0].name, streamed.tool_calls[0].args], [call.name, call.args]);
+    const result = await weather.invoke(call);
+    assert.ok(result instanceof ToolMessage);
+    const second = await model.bindTools([weather]).invoke([new HumanMessage(prompt), first, result]);
+    assert.ok(second.content.length > 0);
+    assert.equal(second.tool_calls.length, 0);
+  });
+}
 
 check("an answer by a schema is parsed, by the schema and by a function", async () => {
   for (const method of ["jsonSchema", "functionCalling"]) {

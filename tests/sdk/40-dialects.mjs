@@ -5,16 +5,17 @@ import { test } from "node:test";
 import { packages, startDaemon, startMock } from "./lib.mjs";
 
 const [{ default: OpenAI, ...sdk }, { zodResponseFormat }, { z }] = await packages("openai", "openai/helpers/zod", "zod");
-// What a provider lacks by its own claims is left out here by name: `choice` tool_choice, `reasons` a place for what the model
-// thinks, `max` its highest temperature.
+// What a provider lacks is left out here by name: `max` its highest temperature, `waits` what a rate limit of 20 seconds says of them (not every
+// API says it), `choice` tool_choice, `filters` an end by a content filter,
+// `reasons` a place for what the model thinks.
 const providers = [
-  { name: "openai", base: "/v1", model: "gpt-4o", max: 2, choice: true },
-  { name: "anthropic", base: "/v1", model: "claude-haiku-4-5", max: 1, choice: true, reasons: true },
-  { name: "google-gemini", base: "/v1beta", model: "gemini-2.5-flash", max: 2, choice: true, reasons: true },
-  { name: "cohere", base: "/v2", model: "command-a-03-2025", max: 1, choice: true, reasons: true },
-  { name: "aws-bedrock", base: "", model: "us.anthropic.claude-haiku-4-5-20251001-v1:0", max: 1, choice: true, reasons: true },
-  { name: "ollama", base: "", model: "llama3.2", max: null, choice: false, reasons: true },
-  { name: "mistral", base: "/v1", model: "mistral-large-latest", max: 1.5, choice: true, reasons: true },
+  { name: "openai", base: "/v1", model: "gpt-4o", max: 2, waits: "20", choice: true, filters: true },
+  { name: "anthropic", base: "/v1", model: "claude-haiku-4-5", max: 1, waits: "20", choice: true, filters: true, reasons: true },
+  { name: "google-gemini", base: "/v1beta", model: "gemini-2.5-flash", max: 2, waits: "20", choice: true, filters: true, reasons: true },
+  { name: "cohere", base: "/v2", model: "command-a-03-2025", max: 1, waits: null, choice: true, reasons: true },
+  { name: "aws-bedrock", base: "", model: "us.anthropic.claude-haiku-4-5-20251001-v1:0", max: 1, waits: null, choice: true, filters: true, reasons: true },
+  { name: "ollama", base: "", model: "llama3.2", max: null, waits: null, choice: false, reasons: true },
+  { name: "mistral", base: "/v1", model: "mistral-large-latest", max: 1.5, waits: "20", choice: true, reasons: true },
 ];
 const mock = await startMock();
 const { url } = await startDaemon(
@@ -42,8 +43,12 @@ async function gathered(asked) {
   return seen;
 }
 
-for (const { name, model, max, choice, reasons } of providers) {
-  const check = (what, fn) => test(`${name}: ${what}`, { timeout: 20000 }, fn);
+for (const { name, model, max, waits, choice, filters, reasons } of providers) {
+  const check = (what, fn) =>
+    test(`${name}: ${what}`, { timeout: 20000 }, async () => {
+      await mock.script();
+      await fn();
+    });
   // Nothing here may end in the local engine without our seeing it.
   const ask = (rest) => ({ model: `${name}/${model}`, messages: prompt, max_tokens: 2000, isotherm: { on_unsupported: "reject" }, ...rest });
 
@@ -119,15 +124,36 @@ for (const { name, model, max, choice, reasons } of providers) {
     });
   }
 
+  if (filters) {
+    check("an end by a content filter is a finish reason, whole and streamed", async () => {
+      await mock.script("filter", "filter");
+      assert.equal((await chat.create(ask())).choices[0].finish_reason, "content_filter");
+      assert.equal((await gathered(ask())).finish, "content_filter");
+    });
+  }
+
+  check("an answer without usage has usage all the same, and broken JSON is an error", async () => {
+    await mock.script("no-usage");
+    assert.ok((await chat.create(ask())).usage.completion_tokens > 0);
+    await mock.script("malformed");
+    await assert.rejects(gathered(ask()), sdk.APIError);
+  });
+
   check("a rate limit and a failure have OpenAI's classes, whole and before a stream", async () => {
     for (const stream of [false, true]) {
-      await mock.script("retry-after-3", "status-500", "reset");
-      await assert.rejects(chat.create(ask({ stream })), (e) => {
+      const scripted = async (word, thrown) => {
+        await mock.script(...Array(4).fill(word));
+        await assert.rejects(chat.create(ask({ stream })), thrown, word);
+        await mock.script();
+      };
+      await scripted("retry-after-20", (e) => {
         assert.ok(e instanceof OpenAI.RateLimitError, String(e));
-        assert.ok(e.message.length > 10);
+        assert.equal(e.headers.get("retry-after"), waits);
         return true;
       });
-      for (let i = 0; i < 2; i++) await assert.rejects(chat.create(ask({ stream })), OpenAI.InternalServerError);
+      await scripted("status-500", OpenAI.InternalServerError);
+      await scripted("status-503", OpenAI.InternalServerError);
+      await scripted("html", OpenAI.InternalServerError);
     }
   });
 

@@ -94,9 +94,13 @@ check("errors are ApiErrors with the status and the API's words", async () => {
   }
 });
 
-check("an error in the middle of a stream is thrown", async () => {
+check("an error in the middle of a stream is thrown, after the text before it", async () => {
   await mock.script("error-in-stream");
-  await assert.rejects(gathered(ask()), ApiError);
+  let text = "";
+  await assert.rejects(async () => {
+    for await (const chunk of await models.generateContentStream(ask())) text += chunk.text ?? "";
+  }, ApiError);
+  assert.equal(text, "Once there");
 });
 
 check("a blocked prompt has no candidates, and says why", async () => {

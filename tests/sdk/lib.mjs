@@ -97,8 +97,9 @@ export async function startMock(...args) {
       await fetch(`${url}/log`, { method: "DELETE" });
       return seen;
     },
-    // What happens to the next requests, one word for each.
+    // What happens to the next requests, one word for each, in place of what was said before; without words, nothing but answers.
     async script(...next) {
+      await fetch(`${url}/script`, { method: "DELETE" });
       const r = await fetch(`${url}/script`, { method: "POST", body: JSON.stringify({ next }) });
       assert.equal(r.status, 200, await r.text());
     },
