@@ -127,13 +127,13 @@ for (const name of ["openai", "openai-v6"]) {
 
   check("the tool runner calls the function and ends with the text", async () => {
     const cities = [];
+    await mock.script("tools");
     const runner = chat.runTools({
       model: "gpt-4o",
       messages,
       tools: [{ type: "function", function: { ...weather.function, parse: JSON.parse, function: ({ city }) => (cities.push(city), "rain") } }],
       tool_choice: "auto",
     });
-    await mock.script("tools");
     assert.ok((await runner.finalContent()).length > 0);
     assert.equal(cities.length, 1);
   });
