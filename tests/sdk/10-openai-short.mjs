@@ -6,10 +6,7 @@ import { packages, startDaemon, startMock } from "./lib.mjs";
 
 const [{ default: OpenAI }] = await packages("openai");
 const mock = await startMock();
-const { url } = await startDaemon(
-  `  - {name: scripted, base_url: "${mock.url}/v1"}`,
-  `aliases:\n  - {name: gpt-4o, target: scripted/story}`,
-);
+const { url } = await startDaemon([{ name: "scripted", base_url: `${mock.url}/v1` }], { "gpt-4o": "scripted/story" });
 const client = new OpenAI({ baseURL: url, apiKey: "unused", maxRetries: 2 });
 const messages = [{ role: "user", content: "Once upon a time" }];
 

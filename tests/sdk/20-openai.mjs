@@ -2,16 +2,17 @@
 // The official openai package, newest and the major version before, against the daemon: what a program that was written for OpenAI relies on.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
+import { KEY, closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
 
 const [{ z }] = await packages("zod");
 const mock = await startMock();
 const { url, said } = await startDaemon(
-  `  - {name: scripted, base_url: "${mock.url}/v1"}
-  - {name: openai, base_url: "${mock.url}/openai/v1", api_key: SDK_TEST_KEY}
-  - {name: down, catalog: scripted, base_url: "http://127.0.0.1:${await closedPort()}/v1"}`,
-  `aliases:\n  - {name: gpt-4o, target: openai/gpt-4o}`,
-  { SDK_TEST_KEY: "sk-test" },
+  [
+    { name: "scripted", base_url: `${mock.url}/v1` },
+    { name: "openai", base_url: `${mock.url}/openai/v1`, api_key: KEY },
+    { name: "down", catalog: "scripted", base_url: `http://127.0.0.1:${await closedPort()}/v1` },
+  ],
+  { "gpt-4o": "openai/gpt-4o" },
 );
 const messages = [{ role: "user", content: "Once upon a time" }];
 const weather = {

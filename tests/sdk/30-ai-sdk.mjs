@@ -2,19 +2,19 @@
 // The AI SDK (ai, @ai-sdk/openai-compatible) against the daemon: its own way to write parameters, functions, schemas and errors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
+import { KEY, closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
 
 const [ai, { createOpenAICompatible }, { z }] = await packages("ai", "@ai-sdk/openai-compatible", "zod");
 const { generateText, streamText, tool, Output, APICallError } = ai;
 const mock = await startMock();
 const { url, said } = await startDaemon(
-  `  - {name: scripted, base_url: "${mock.url}/v1"}
-  - {name: openai, base_url: "${mock.url}/openai/v1", api_key: SDK_TEST_KEY}
-  - {name: anthropic, base_url: "${mock.url}/anthropic/v1", api_key: SDK_TEST_KEY}
-  - {name: google-gemini, base_url: "${mock.url}/google-gemini/v1beta", api_key: SDK_TEST_KEY}
-  - {name: down, catalog: scripted, base_url: "http://127.0.0.1:${await closedPort()}/v1"}`,
-  "",
-  { SDK_TEST_KEY: "sk-test" },
+  [
+    { name: "scripted", base_url: `${mock.url}/v1` },
+    { name: "openai", base_url: `${mock.url}/openai/v1`, api_key: KEY },
+    { name: "anthropic", base_url: `${mock.url}/anthropic/v1`, api_key: KEY },
+    { name: "google-gemini", base_url: `${mock.url}/google-gemini/v1beta`, api_key: KEY },
+    { name: "down", catalog: "scripted", base_url: `http://127.0.0.1:${await closedPort()}/v1` },
+  ],
 );
 // The SDK's hook for what an endpoint says beyond the schema.
 const metadataExtractor = {

@@ -2,20 +2,21 @@
 // LangChain's ChatOpenAI (@langchain/openai) against the daemon.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
+import { KEY, closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
 
 const [{ ChatOpenAI }, { HumanMessage, SystemMessage, ToolMessage }, { tool }, { z }] = await packages(
   "@langchain/openai", "@langchain/core/messages", "@langchain/core/tools", "zod",
 );
 const mock = await startMock();
 const { url, said } = await startDaemon(
-  `  - {name: scripted, base_url: "${mock.url}/v1"}
-  - {name: openai, base_url: "${mock.url}/openai/v1", api_key: SDK_TEST_KEY}
-  - {name: anthropic, base_url: "${mock.url}/anthropic/v1", api_key: SDK_TEST_KEY}
-  - {name: google-gemini, base_url: "${mock.url}/google-gemini/v1beta", api_key: SDK_TEST_KEY}
-  - {name: down, catalog: scripted, base_url: "http://127.0.0.1:${await closedPort()}/v1"}`,
-  "aliases:\n  - {name: gpt-4o, target: openai/gpt-4o}",
-  { SDK_TEST_KEY: "sk-test" },
+  [
+    { name: "scripted", base_url: `${mock.url}/v1` },
+    { name: "openai", base_url: `${mock.url}/openai/v1`, api_key: KEY },
+    { name: "anthropic", base_url: `${mock.url}/anthropic/v1`, api_key: KEY },
+    { name: "google-gemini", base_url: `${mock.url}/google-gemini/v1beta`, api_key: KEY },
+    { name: "down", catalog: "scripted", base_url: `http://127.0.0.1:${await closedPort()}/v1` },
+  ],
+  { "gpt-4o": "openai/gpt-4o" },
 );
 const chat = (model, rest) => new ChatOpenAI({ model, apiKey: "unused", maxRetries: 0, configuration: { baseURL: url }, ...rest });
 const check = (what, fn) => test(`langchain: ${what}`, { timeout: 30000 }, fn);

@@ -14,6 +14,7 @@ import { pathToFileURL } from "node:url";
 const build = process.env.BUILD ?? "build";
 const folder = mkdtempSync(join(tmpdir(), "isotherm-sdk-"));
 const children = [];
+export const KEY = "SDK_TEST_KEY"; // the variable that holds the key of a test's provider
 process.on("exit", () => {
   for (const child of children) child.kill();
   rmSync(folder, { recursive: true, force: true });
@@ -106,12 +107,19 @@ export async function startMock(...args) {
   };
 }
 
-// `providers`: YAML of the list, `rest`: more YAML. -> the address for a client, and the lines of the log
-export async function startDaemon(providers, rest = "", env = {}) {
+// Each provider is {name, base_url, ...} as in the configuration, `aliases` is {name: target}. -> the address for a client, and the lines of the log.
+// The daemon neither asks a provider again nor stops asking: a client sees each failure that a test scripts.
+export async function startDaemon(providers, aliases = {}) {
   const file = join(folder, `isotherm-${children.length}.yaml`);
-  const records = join(folder, `records-${children.length}.db`);
-  writeFileSync(file, `listen: 127.0.0.1:0\ncatalog_path: ${testCatalog()}\nrecords_path: ${records}\nproviders:\n${providers}\n${rest}\n`);
-  const { port, said } = await start("isothermd", ["--config", file], /listening.* port=(\d+)/, env);
+  const config = {
+    listen: "127.0.0.1:0",
+    catalog_path: testCatalog(),
+    records_path: join(folder, `records-${children.length}.db`),
+    providers: providers.map((p) => ({ retries: 0, breaker_failures: 0, ...p })),
+    aliases: Object.entries(aliases).map(([name, target]) => ({ name, target })),
+  };
+  writeFileSync(file, JSON.stringify(config)); // JSON is YAML
+  const { port, said } = await start("isothermd", ["--config", file], /listening.* port=(\d+)/, { [KEY]: "sk-test" });
   for (let i = 0; (await fetch(`http://127.0.0.1:${port}/readyz`)).status !== 200; i++) {
     assert.ok(i < 400, "the daemon is not ready");
     await sleep(25);
