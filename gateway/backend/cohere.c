@@ -97,7 +97,8 @@ static bool cohere_shape(const struct call *c, enum param p, json_t **value, con
         *path = "response_format"; /* whatever part of it the claim names */
         return backend_swap(value, wire_format(*value), f);
     case PARAM_REASONING_EFFORT: /* a switch, no levels */
-        return backend_swap(value, json_string(is_word(*value, "none") ? "disabled" : "enabled"), f);
+        return backend_swap(
+            value, json_string(backend_is_word(*value, "none") ? "disabled" : "enabled"), f);
     default:
         return true;
     }
