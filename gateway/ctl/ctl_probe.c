@@ -212,9 +212,12 @@ static bool set_address(struct job *j)
         if (!resolve_at(&j->target, j->o.base_url, REQUEST_CHAT, false, &f)) {
             return failed(f.message);
         }
-        j->target.key_name = NULL;
+        j->target.key_name = j->target.key_file = NULL;
     }
-    j->target.key_name = j->o.key_env ? j->o.key_env : j->target.key_name;
+    if (j->o.key_env) {
+        j->target.key_name = j->o.key_env;
+        j->target.key_file = NULL;
+    }
     return true;
 }
 
@@ -265,12 +268,11 @@ static bool find_credentials(struct job *j)
 {
     const char *name = j->target.key_name;
     struct failure f = {.status = 0};
-    bool is_signed = j->target.provider->auth == CATALOG_AUTH_SIGV4;
     if (j->o.is_dry || (j->o.base_url && !name) ||
         credentials_find(j->conf, &j->target, &j->with, &f)) {
         return true;
     }
-    if (is_signed) {
+    if (!name || j->target.key_file || j->target.provider->auth == CATALOG_AUTH_SIGV4) {
         return failed(f.message);
     }
     (void)fprintf(stderr,
