@@ -152,6 +152,10 @@ void exchange_record_forget(struct exchange *x)
             x->hash[i] = NULL;
         }
     }
+    if (x->sent_before) {
+        fingerprint_hash_end(x->sent_before, unused);
+        x->sent_before = NULL;
+    }
     x->n_deltas = x->n_deltas_before = 0;
     x->saw_logprobs = false;
     x->fp.provider_request_id[0] = '\0';

@@ -333,9 +333,13 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
     p->is_by_prompt =
         listed_prompts(p) > 0 && (p->target.provider->is_local || p->plan.n_calls > 1);
     p->n_calls = p->plan.n_calls * (p->is_by_prompt ? listed_prompts(p) : 1);
-    return (name_max_tokens(p) && add_unknown(p)) ||
-           failure_set(f, 400, "too_many_adjustments", NULL,
-                       "the request would need more than %d adjustments", PLAN_ADJ_MAX);
+    if (!name_max_tokens(p) || !add_unknown(p)) {
+        return failure_set(f, 400, "too_many_adjustments", NULL,
+                           "the request would need more than %d adjustments", PLAN_ADJ_MAX);
+    }
+    p->n_adj = p->plan.n_adj;
+    p->n_extra = p->plan.n_extra;
+    return true;
 }
 
 unsigned prepare_choices(const struct prepared *p, size_t at_call)
@@ -353,8 +357,10 @@ bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct 
                     struct headers *headers, struct failure *f)
 {
     const struct content *content = &p->request.content;
-    size_t at_prompt = at_call / p->plan.n_calls, n_adj = p->plan.n_adj;
+    size_t at_prompt = at_call / p->plan.n_calls;
     struct sampling send;
+    p->plan.n_adj = p->n_adj;
+    p->plan.n_extra = p->n_extra;
     plan_call_send(&p->plan, at_call % p->plan.n_calls, &send);
     struct call c = {.provider = p->target.provider,
                      .backend = p->target.backend,
@@ -371,9 +377,6 @@ bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct 
         return failure_set(f, 500, "encode_failed", NULL,
                            "the request could not be written in the dialect '%s'",
                            p->target.backend->name);
-    }
-    if (at_call > 0) {
-        p->plan.n_adj = n_adj; /* the first has said it */
     }
 #ifdef ISOTHERM_CHECK_SENT
     const char *lost = NULL;

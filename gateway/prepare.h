@@ -27,8 +27,9 @@ struct prepared {
     bool is_retired;  /* all claims about target's model have ended: rules are those of its last day
                        */
     uint64_t because; /* parameters that made the fallback answer */
-    struct rules rules; /* of target */
-    struct plan plan;   /* of target, with all adjustments */
+    struct rules rules;    /* of target */
+    struct plan plan;      /* of target, with all adjustments */
+    size_t n_adj, n_extra; /* of the plan, before a dialect adds its own: each call does, anew */
     bool has_seed;
     int64_t seed;       /* what the local engine draws from, or what was sent as seed */
     size_t n_calls;     /* those of the plan, for each prompt where is_by_prompt */
@@ -50,9 +51,8 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
 void prepare_forget(struct prepared *p);
 /* Choices that the answer of call `at_call` may have. */
 unsigned prepare_choices(const struct prepared *p, size_t at_call);
-/* The bytes of call `at_call` of n_calls, in order: what the first adds to the plan's adjustments
- * is said for all. body and headers are appended to. key: the secret itself, "***" to show, or
- * NULL. */
+/* The bytes of call `at_call` of n_calls; may be called again. body and headers are appended to.
+ * key: the secret itself, "***" to show, or NULL. */
 bool prepare_encode(struct prepared *p, size_t at_call, const char *key, struct buf *body,
                     struct headers *headers, struct failure *f) __attribute__((warn_unused_result));
 void prepare_release(struct prepared *p);

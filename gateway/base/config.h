@@ -42,7 +42,7 @@ struct config_calls {
     unsigned breaker_ms;
     bool retry_sent; /* also after what the provider may have read, and billed */
     bool http2;
-    bool allow_retired; /* its models are called also when all claims about them have ended */
+    bool allow_retired; /* its models are called also when all of their claims have ended */
 };
 struct config_provider {
     char *name;     /* the part before the slash in a model's name */
@@ -58,7 +58,7 @@ struct config_provider {
     /* What no request says and claims depend on: "deployment=reasoning", comma between several;
      * NULL: none is set. */
     char *switches;
-    char **models;      /* models to list in GET /v1/models; any other name is passed on too */
+    char **models; /* models to list in GET /v1/models; any other name is passed on too */
     unsigned n_models;
 };
 struct config_alias {

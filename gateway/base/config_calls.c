@@ -40,8 +40,8 @@ static const struct key {
     {NUMBER(breaker_ms), 1, 300000,
      "that while, 1 to 300000; then one request tries, and doubles it when it\n"
      "fails, up to five minutes"},
+    {NUMBER(allow_retired), 0, 0, "true: also a model that the catalog says is retired"},
     {NUMBER(http2), 0, 0, "true: HTTP/2, over TLS and where the provider speaks it"},
-    {NUMBER(allow_retired), 0, 0, "true: a model that the catalog says is retired is called too"},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
 
