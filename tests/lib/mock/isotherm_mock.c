@@ -318,7 +318,7 @@ static bool take_script(struct inquiry *q, const char *model)
     q->r.model = t->model;
     const char *words = tilde ? tilde + 1 : mock_script_is_name(model) ? model : "story";
     if (!mock_script_parse(words, &t->script, why, sizeof why)) {
-        return blame(&t->error, MOCK_FAULT_VALUE, "model", "", why);
+        return blame(&t->error, MOCK_FAULT_BODY, "", "", why);
     }
     (void)mock_script_pop(&t->script);
     return true;

@@ -165,6 +165,8 @@ struct mock_dialect {
     /* Top-level fields of a body that no claim is about, in API's order; ends with NULL. With those
      * of the claims they are the fields that are known. */
     const char *const *fields;
+    /* Further ones that only this provider of the dialect has. NULL: there are none. */
+    bool (*knows)(const struct provider *p, const char *field);
     /* What of the body is asked in this API's own words: stream, limit, stop strings, n, functions,
      * a JSON format, log-probabilities. Types need not be right: what is not understood is left
      * out. */

@@ -187,13 +187,16 @@ static const json_t *follow(const struct making *m, const json_t *schema)
     return schema;
 }
 
-/* The first of anyOf, oneOf that is not null. */
-static const json_t *choose(const json_t *list)
+#define OPTIONAL_DEPTH 4 /* deeper down only what must be is made */
+
+/* The first of anyOf, oneOf that is not null; deep down null, where it is one. */
+static const json_t *choose(const json_t *list, unsigned depth)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *s = json_array_get(list, i);
         const char *type = json_string_value(json_object_get(s, "type"));
-        if (!type || strcasecmp(type, "null") != 0) {
+        bool is_null = type && strcasecmp(type, "null") == 0;
+        if (is_null == (depth > OPTIONAL_DEPTH)) {
             return s;
         }
     }
@@ -206,7 +209,7 @@ static json_t *make_object(struct making *m, const json_t *schema)
     json_t *sub, *o = json_object();
     const json_t *required = json_object_get(schema, "required");
     json_object_foreach (json_object_get(schema, "properties"), key, sub) {
-        bool is_needed = m->depth < 4;
+        bool is_needed = m->depth < OPTIONAL_DEPTH;
         for (size_t i = 0; !is_needed && i < json_array_size(required); i++) {
             is_needed = strcmp(json_string_value(json_array_get(required, i)), key) == 0;
         }
@@ -359,7 +362,7 @@ static json_t *make_value(struct making *m, const json_t *schema)
     }
     m->depth++;
     if (json_array_size(any) > 0 || json_array_size(one) > 0) {
-        v = make_value(m, choose(any ? any : one));
+        v = make_value(m, choose(any ? any : one, m->depth));
     } else if (json_array_size(all) > 0) {
         v = make_all(m, all);
     } else {

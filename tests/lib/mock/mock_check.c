@@ -123,6 +123,10 @@ static bool is_meant(enum param p, const json_t *v)
 {
     const json_t *type = json_is_object(v) ? json_object_get(v, "type") : v;
     bool is_json = is_word(type, "json_object", "json", "application/json");
+    if ((p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA) &&
+        json_object_get(v, "value")) {
+        return false; /* a form of TGI's own, which has a schema there; claims are about OpenAI's */
+    }
     switch (p) {
     case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
         return is_json;
@@ -516,7 +520,7 @@ static struct known *known_of(struct mock_check *c, const struct mock_request *r
     return k;
 }
 
-static bool is_field(const struct mock_dialect *d, const char *name)
+static bool is_listed(const struct mock_dialect *d, const char *name)
 {
     for (size_t i = 0; d->fields && d->fields[i]; i++) {
         if (strcmp(d->fields[i], name) == 0) {
@@ -524,6 +528,17 @@ static bool is_field(const struct mock_dialect *d, const char *name)
         }
     }
     return false;
+}
+
+/* A field of the dialect, but none that a claim says this model's API lacks. */
+static bool is_field(const struct look *l, const struct mock_dialect *d, const char *name)
+{
+    enum param p = sampling_find(name);
+    const struct claim *c = p != PARAM_COUNT ? rules_claim(&l->rules, p, &l->asked) : NULL;
+    if (d->knows && d->knows(l->r->provider, name)) {
+        return true;
+    }
+    return is_listed(d, name) && (!c || c->support != CLAIM_ABSENT);
 }
 
 static bool check_fields(struct look *l, const struct mock_dialect *d, const struct known *k)
@@ -535,14 +550,14 @@ static bool check_fields(struct look *l, const struct mock_dialect *d, const str
     json_t *v;
     bool has_content = false;
     json_object_foreach ((json_t *)l->r->body, key, v) {
-        if (c && c->support == CLAIM_REJECTED && !is_field(d, key) &&
+        if (c && c->support == CLAIM_REJECTED && !is_field(l, d, key) &&
             !json_object_get(k->fields, key)) {
             return fault(l->e, MOCK_FAULT_UNKNOWN, key, v, "%s", "");
         }
     }
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
         has_content = has_content || mock_get(l->r->body, contents[i]);
-        missing = missing ? missing : is_field(d, contents[i]) ? contents[i] : NULL;
+        missing = missing ? missing : is_listed(d, contents[i]) ? contents[i] : NULL;
     }
     return has_content || !missing || fault(l->e, MOCK_FAULT_MISSING, missing, NULL, "%s", "");
 }

@@ -17,7 +17,8 @@ static const struct flavour table[] = {
     {"xai", "", "reasoning_content", "fp_0123456789", "stop", USAGE_EXTRA_ALWAYS, ERROR_TWO, 400,
      FLAVOUR_APART},
     {"deepseek", "", "reasoning_content", "fp_0123456789_prod0000_fp8_kvcache", "stop",
-     USAGE_ON_FINISH, ERROR_OPENAI, 400, NULLS | FLAVOUR_NULL_USAGE},
+     USAGE_ON_FINISH, ERROR_OPENAI, 400,
+     NULLS | FLAVOUR_NULL_USAGE | FLAVOUR_NULL_CONTENT | FLAVOUR_EMPTY_LAST},
     {"groq", "chatcmpl-", "reasoning", "fp_0123456789", "stop", USAGE_ON_FINISH, ERROR_PLAIN, 400,
      NULLS | FLAVOUR_GROQ},
     {"cerebras", "chatcmpl-", "reasoning", "fp_0123456789", "stop", USAGE_ON_FINISH, ERROR_FLAT,
@@ -29,7 +30,7 @@ static const struct flavour table[] = {
     {"openrouter", "gen-1790000000-", "reasoning", NULL, "stop", USAGE_EXTRA_ALWAYS, ERROR_NUMBER,
      400, NULLS | FLAVOUR_ROLE_ALWAYS | FLAVOUR_NATIVE_REASON | FLAVOUR_DONE_ANYHOW},
     {"mistral", "0123456789abcdef", NULL, NULL, "stop", USAGE_ON_FINISH, ERROR_MISTRAL, 422,
-     FLAVOUR_NULL_FINISH | FLAVOUR_CALL_WHOLE | FLAVOUR_CHUNKED_CONTENT},
+     FLAVOUR_NULL_FINISH | FLAVOUR_CALL_WHOLE | FLAVOUR_CHUNKED_CONTENT | FLAVOUR_EMPTY_LAST},
     {"vllm", "chatcmpl-", "reasoning", "vllm-0.13.0-tp2-9f2c41aa", "stop", USAGE_EXTRA,
      ERROR_NUMBER, 400, NULLS | FLAVOUR_LATE_PRINT | FLAVOUR_STOP_REASON | FLAVOUR_DONE_ANYHOW},
     {"sglang", "", "reasoning_content", NULL, "stop", USAGE_EXTRA, ERROR_OBJECT, 400,
@@ -49,12 +50,13 @@ static const struct flavour table[] = {
     {"zhipu-glm", "20261130000000", "reasoning_content", NULL, "stop", USAGE_ON_FINISH,
      ERROR_BUSINESS, 400, FLAVOUR_ROLE_ALWAYS | FLAVOUR_NO_ROLE_CHUNK},
     {"nvidia-nim", "chatcmpl-", "reasoning_content", NULL, "stop", USAGE_EXTRA, ERROR_PROBLEM, 422,
-     FLAVOUR_NULL_FINISH},
+     FLAVOUR_NULL_FINISH | FLAVOUR_EMPTY_LAST},
     {"meta-llama", "chatcmpl-", NULL, NULL, "stop", USAGE_EXTRA, ERROR_PROBLEM, 400,
      FLAVOUR_NULL_FINISH},
     {"meta-model-api", "chatcmpl-", NULL, NULL, "stop", USAGE_EXTRA, ERROR_OPENAI, 400,
      FLAVOUR_NULL_FINISH},
-    {"ai21", "chat-", NULL, NULL, "stop", USAGE_ON_FINISH, ERROR_DETAIL, 422, NULLS},
+    {"ai21", "chat-", NULL, NULL, "stop", USAGE_ON_FINISH, ERROR_DETAIL, 422,
+     NULLS | FLAVOUR_EMPTY_LAST},
     {"tabbyapi", "cmpl-", NULL, NULL, "stop", USAGE_EXTRA, ERROR_DETAIL, 422, FLAVOUR_NULL_FINISH},
     {"koboldcpp", "chatcmpl-", NULL, NULL, "stop", USAGE_EXTRA, ERROR_OPENAI, 400,
      FLAVOUR_NULL_FINISH},
@@ -62,7 +64,7 @@ static const struct flavour table[] = {
     {"ollama", "chatcmpl-", "reasoning", "fp_ollama", "stop", USAGE_EXTRA, ERROR_OPENAI, 400,
      FLAVOUR_NULL_FINISH | FLAVOUR_ROLE_ALWAYS | FLAVOUR_NO_ROLE_CHUNK},
     {"alibaba-dashscope", "chatcmpl-", "reasoning_content", NULL, "stop", USAGE_EXTRA, ERROR_OPENAI,
-     400, NULLS | FLAVOUR_NULL_USAGE},
+     400, NULLS | FLAVOUR_NULL_USAGE | FLAVOUR_EMPTY_LAST},
 };
 
 const struct flavour *flavour_of(const struct provider *p)
@@ -73,6 +75,27 @@ const struct flavour *flavour_of(const struct provider *p)
         }
     }
     return &table[0];
+}
+
+bool flavour_knows(const struct provider *p, const char *field)
+{
+    static const struct {
+        const char *provider, *fields;
+    } own[] = {{"mistral", " safe_prompt prompt_mode guardrails metadata prediction "
+                           "prompt_cache_key "},
+               {"fireworks", " echo_last mirostat_lr perf_metrics_in_response "
+                             "prompt_cache_isolation_key prompt_truncate_len raw_output "
+                             "return_token_ids safe_tokenization speculation "
+                             "max_completion_tokens "},
+               {"azure", " data_sources user_security_context "}};
+    char word[64];
+    (void)snprintf(word, sizeof word, " %s ", field);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(own[i].provider, p->id) == 0) {
+            return strstr(own[i].fields, word) != NULL;
+        }
+    }
+    return false;
 }
 
 /* ---- errors */

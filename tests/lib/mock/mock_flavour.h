@@ -33,6 +33,8 @@ enum flavour_usage {
 #define FLAVOUR_BASE_RESP       (1u << 17) /* base_resp, input_sensitive ... */
 #define FLAVOUR_LATE_PRINT      (1u << 18) /* system_fingerprint on the last chunk only */
 #define FLAVOUR_STOP_REASON     (1u << 19) /* "stop_reason" in a choice */
+#define FLAVOUR_EMPTY_LAST      (1u << 21) /* the last delta has an empty text */
+#define FLAVOUR_NULL_CONTENT    (1u << 22) /* "content": null beside reasoning */
 #define FLAVOUR_DONE_ANYHOW     (1u << 20) /* [DONE] also after an error */
 
 enum flavour_error {
@@ -63,6 +65,9 @@ struct flavour {
 };
 /* Never NULL: who is not in the table is as OpenAI. */
 const struct flavour *flavour_of(const struct provider *p);
+
+/* Official fields that only this provider has. */
+bool flavour_knows(const struct provider *p, const char *field);
 
 int flavour_status(const struct mock_error *e);
 void flavour_error(const struct mock_error *e, struct buf *out);

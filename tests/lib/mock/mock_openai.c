@@ -20,6 +20,8 @@ static const char *const fields[] = {"model",
                                      "tools",
                                      "tool_choice",
                                      "functions",
+                                     "user",
+                                     "suffix",
                                      "function_call",
                                      "response_format",
                                      "modalities",
@@ -429,6 +431,7 @@ static void whole(const struct mock_answer *a, struct buf *out)
     if (has(f, FLAVOUR_GROQ)) {
         (void)json_object_set_new(o, "x_groq",
                                   json_pack("{s:s,s:i}", "id", "req_scripted", "seed", 167346302));
+        (void)json_object_set_new(o, "service_tier", json_string("on_demand"));
     }
     if (has(f, FLAVOUR_FILTERS)) {
         (void)json_object_set_new(o, "prompt_filter_results", prompt_safe());
@@ -473,7 +476,11 @@ static json_t *reasoning_delta(const struct flavour *f, const struct mock_answer
                        i + 1 == a->n_reasoning ? "\n</think>\n\n" : "");
         return json_pack("{s:s}", "content", text);
     }
-    return json_pack("{s:s}", f->reasoning, word);
+    json_t *d = json_pack("{s:s}", f->reasoning, word);
+    if (has(f, FLAVOUR_NULL_CONTENT)) {
+        (void)json_object_set_new(d, "content", json_null());
+    }
+    return d;
 }
 
 /* Part of a call: head, then the arguments in two pieces; or all at once. */
@@ -504,6 +511,9 @@ static json_t *delta_of(const struct flavour *f, const struct mock_answer *a, co
 {
     *word = SIZE_MAX;
     if (i < s->role) {
+        if (has(f, FLAVOUR_NULL_CONTENT) && a->n_reasoning > 0) {
+            return json_pack("{s:n,s:s}", "content", f->reasoning, "");
+        }
         json_t *d = json_pack("{s:s}", "content", "");
         if (has(f, FLAVOUR_REFUSAL)) {
             (void)json_object_set_new(d, "refusal", json_null());
@@ -528,9 +538,9 @@ static json_t *delta_of(const struct flavour *f, const struct mock_answer *a, co
         return call_delta(f, a, s, i);
     }
     bool keeps = has(f, FLAVOUR_KEEPS_STOP) && a->finish == MOCK_STOP_STRING;
-    return keeps                           ? json_pack("{s:s}", "content", a->stop)
-           : has(f, FLAVOUR_NO_ROLE_CHUNK) ? json_pack("{s:s}", "content", "")
-                                           : json_object();
+    return keeps ? json_pack("{s:s}", "content", a->stop)
+           : has(f, FLAVOUR_NO_ROLE_CHUNK | FLAVOUR_EMPTY_LAST) ? json_pack("{s:s}", "content", "")
+                                                                : json_object();
 }
 
 static json_t *stream_choice(const struct flavour *f, const struct mock_answer *a,
@@ -662,6 +672,7 @@ const struct mock_dialect mock_dialect_openai = {.name = "openai",
                                                  .ping = ": keep-alive\n\n",
                                                  .has_refusal = true,
                                                  .fields = fields,
+                                                 .knows = flavour_knows,
                                                  .read = read_request,
                                                  .status = flavour_status,
                                                  .whole = whole,

@@ -35,6 +35,9 @@ static const char *const fields[] = {"model",
                                      "max_steps",
                                      "response_format",
                                      "language_preference",
+                                     "user",
+                                     "moderation",
+                                     "prompt_cache_options",
                                      NULL};
 
 static bool includes_logprobs(const json_t *body)
