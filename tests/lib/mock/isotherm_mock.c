@@ -370,6 +370,23 @@ static const char *model_of(const struct inquiry *q)
     return q->route.model[0] ? q->route.model : named ? named : q->route.dialect->default_model;
 }
 
+/* A talk for the inquiry; false: answered already. */
+static bool begin_talk(struct inquiry *q)
+{
+    struct mock_talk *t = mock_talk_new(q->conn);
+    if (!t) {
+        complain(q->conn, 503, "out of memory");
+        return false;
+    }
+    q->talk = t;
+    t->dialect = q->route.dialect;
+    t->ends_broken = q->is_root;
+    t->error.provider = q->route.provider;
+    (void)snprintf(t->error.id, sizeof t->error.id, q->is_root ? "scripted" : "scripted%llu",
+                   (unsigned long long)mock_log_next());
+    return true;
+}
+
 static void serve_api(struct conn *c)
 {
     struct inquiry q = {.conn = c};
@@ -386,17 +403,10 @@ static void serve_api(struct conn *c)
         complain(c, 404, "no provider has this address: the path is /PROVIDER and that API's own");
         return;
     }
-    struct mock_talk *t = mock_talk_new(c);
-    if (!t) {
-        complain(c, 503, "out of memory");
+    if (!begin_talk(&q)) {
         return;
     }
-    q.talk = t;
-    t->dialect = q.route.dialect;
-    t->ends_broken = q.is_root;
-    t->error.provider = q.route.provider;
-    (void)snprintf(t->error.id, sizeof t->error.id, q.is_root ? "scripted" : "scripted%llu",
-                   (unsigned long long)mock_log_next());
+    struct mock_talk *t = q.talk;
     t->body = jsonio_parse(bytes.p ? bytes.p : "", bytes.len, &f);
     q.r = (struct mock_request){.provider = q.route.provider,
                                 .model = "",

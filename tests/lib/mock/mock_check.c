@@ -200,34 +200,64 @@ static bool check_bounds(struct look *l, enum param p, const struct claim *c, do
     return true;
 }
 
+static bool is_same(const json_t *one, const json_t *v, const char *word)
+{
+    const char *text = json_string_value(one);
+    return text && word ? strcasecmp(text, word) == 0 /* some write their words large */
+                        : json_is_number(one) && json_is_number(v) &&
+                              json_number_value(one) == json_number_value(v);
+}
+
+/* "'low', 'high'" */
+static void list_values(const json_t *values, char *out, size_t cap)
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const json_t *one = json_array_get(values, i);
+        size_t len = strlen(out);
+        if (json_is_string(one)) {
+            (void)snprintf(out + len, cap - len, "%s'%s'", len ? ", " : "", json_string_value(one));
+        } else {
+            (void)snprintf(out + len, cap - len, "%s%g", len ? ", " : "", json_number_value(one));
+        }
+    }
+}
+
 static bool check_values(struct look *l, enum param p, const struct claim *c)
 {
     const json_t *v = l->value[p];
     const char *word = p == PARAM_TOOL_CHOICE ? choice_word(v) : json_string_value(v);
-    char list[200] = "";
-    bool is_judged = word || json_is_number(v);
-    for (size_t i = 0; is_judged && i < json_array_size(c->values); i++) {
-        const json_t *one = json_array_get(c->values, i);
-        const char *text = json_string_value(one);
-        if ((text && word && strcasecmp(text, word) == 0) || /* some write their words large */
-            (json_is_number(one) && json_is_number(v) &&
-             json_number_value(one) == json_number_value(v))) {
+    char list[200];
+    if (!c->values || (!word && !json_is_number(v))) {
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(c->values); i++) {
+        if (is_same(json_array_get(c->values, i), v, word)) {
             return true;
         }
-        size_t len = strlen(list);
-        if (text) {
-            (void)snprintf(list + len, sizeof list - len, "%s'%s'", len ? ", " : "", text);
-        } else {
-            (void)snprintf(list + len, sizeof list - len, "%s%g", len ? ", " : "",
-                           json_number_value(one));
-        }
     }
-    return !is_judged || !c->values || fault(l->e, MOCK_FAULT_VALUE, l->wire[p], v, "%s", list);
+    list_values(c->values, list, sizeof list);
+    return fault(l->e, MOCK_FAULT_VALUE, l->wire[p], v, "%s", list);
 }
 
 static bool is_blank(const char *s)
 {
     return s[strspn(s, " \t\r\n")] == '\0';
+}
+
+/* A string, or one of a list. */
+static bool check_string(struct look *l, enum param p, const struct claim *c, const json_t *v)
+{
+    const char *s = json_string_value(v);
+    if (!s) {
+        return p != PARAM_STOP || fault(l->e, MOCK_FAULT_TYPE, l->wire[p], v, "string");
+    }
+    if (c->len_max > 0 && json_string_length(v) > (size_t)c->len_max) {
+        return fault(l->e, MOCK_FAULT_TOO_LONG, l->wire[p], v, "%lld characters",
+                     (long long)c->len_max);
+    }
+    return !c->no_blank || !is_blank(s) ||
+           fault(l->e, MOCK_FAULT_VALUE, l->wire[p], v, "strings that are not only white space");
 }
 
 static bool check_strings(struct look *l, enum param p, const struct claim *c)
@@ -242,18 +272,8 @@ static bool check_strings(struct look *l, enum param p, const struct claim *c)
         return p != PARAM_STOP || fault(l->e, MOCK_FAULT_TYPE, l->wire[p], v, "array");
     }
     for (size_t i = 0; i < n; i++) {
-        const json_t *item = json_is_array(v) ? json_array_get(v, i) : v;
-        const char *s = json_string_value(item);
-        if (p == PARAM_STOP && !s) {
-            return fault(l->e, MOCK_FAULT_TYPE, l->wire[p], item, "string");
-        }
-        if (s && c->len_max > 0 && json_string_length(item) > (size_t)c->len_max) {
-            return fault(l->e, MOCK_FAULT_TOO_LONG, l->wire[p], item, "%lld characters",
-                         (long long)c->len_max);
-        }
-        if (s && c->no_blank && is_blank(s)) {
-            return fault(l->e, MOCK_FAULT_VALUE, l->wire[p], item,
-                         "strings that are not only white space");
+        if (!check_string(l, p, c, json_is_array(v) ? json_array_get(v, i) : v)) {
+            return false;
         }
     }
     return true;

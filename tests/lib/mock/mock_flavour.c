@@ -130,33 +130,27 @@ static const char *type_of(const struct mock_error *e)
 /* NULL: null. */
 static const char *code_of(const struct mock_error *e)
 {
-    switch (e->fault) {
-    case MOCK_FAULT_UNKNOWN:
-        return "unknown_parameter";
-    case MOCK_FAULT_UNSUPPORTED:
-        return "unsupported_parameter";
-    case MOCK_FAULT_VALUE:
-        return e->param[0] ? "unsupported_value" : NULL;
-    case MOCK_FAULT_ABOVE:
-        return strchr(e->value, '.') || strchr(e->limit, '.') ? "decimal_above_max_value"
-                                                              : "integer_above_max_value";
-    case MOCK_FAULT_BELOW:
-        return strchr(e->value, '.') || strchr(e->limit, '.') ? "decimal_below_min_value"
-                                                              : "integer_below_min_value";
-    case MOCK_FAULT_TYPE:
-    case MOCK_FAULT_SCHEMA:
-        return "invalid_type";
-    case MOCK_FAULT_TOO_LONG:
-        return "array_above_max_length";
-    case MOCK_FAULT_MISSING:
-        return "missing_required_parameter";
-    case MOCK_FAULT_NO_ADDRESS:
-        return e->param[0] ? "model_not_found" : NULL;
-    case MOCK_FAULT_STATUS:
+    static const char *const codes[] = {
+        [MOCK_FAULT_UNKNOWN] = "unknown_parameter",
+        [MOCK_FAULT_UNSUPPORTED] = "unsupported_parameter",
+        [MOCK_FAULT_VALUE] = "unsupported_value",
+        [MOCK_FAULT_ABOVE] = "integer_above_max_value",
+        [MOCK_FAULT_BELOW] = "integer_below_min_value",
+        [MOCK_FAULT_TYPE] = "invalid_type",
+        [MOCK_FAULT_TOO_LONG] = "array_above_max_length",
+        [MOCK_FAULT_MISSING] = "missing_required_parameter",
+        [MOCK_FAULT_NO_ADDRESS] = "model_not_found",
+        [MOCK_FAULT_SCHEMA] = "invalid_type",
+    };
+    bool is_decimal = strchr(e->value, '.') || strchr(e->limit, '.');
+    if (e->fault == MOCK_FAULT_STATUS) {
         return e->status == 429 && !is_scripted(e) ? "rate_limit_exceeded" : NULL;
-    default:
-        return NULL;
     }
+    if (is_decimal && (e->fault == MOCK_FAULT_ABOVE || e->fault == MOCK_FAULT_BELOW)) {
+        return e->fault == MOCK_FAULT_ABOVE ? "decimal_above_max_value" : "decimal_below_min_value";
+    }
+    bool is_about_none = e->fault == MOCK_FAULT_NO_ADDRESS && !e->param[0];
+    return is_about_none ? NULL : codes[e->fault];
 }
 
 static void sentence(const struct mock_error *e, char *out, size_t cap)
@@ -298,55 +292,69 @@ static json_t *of_problem(const struct mock_error *e, const char *text)
                      "detail", text, "requestId", e->id);
 }
 
-static json_t *of_shape(const struct mock_error *e, enum flavour_error shape, const char *text)
+static json_t *flat(const struct mock_error *e, const char *text)
+{
+    return e->in_stream ? json_pack("{s:o,s:i}", "error", four(e, text), "status_code", e->status)
+                        : four(e, text);
+}
+
+static json_t *two(const struct mock_error *e, const char *text)
+{
+    return json_pack("{s:s,s:s}", "code",
+                     e->status >= 500 ? "The service is currently unavailable"
+                                      : "Client specified an invalid argument",
+                     "error", text);
+}
+
+static json_t *detailed(const struct mock_error *e, const char *text)
+{
+    return is_refused(e) && e->status == 422 ? json_pack("{s:[o]}", "detail", detail(e))
+                                             : json_pack("{s:s}", "detail", text);
+}
+
+static json_t *object(const struct mock_error *e, const char *text)
+{
+    json_t *o = numbered(e, text);
+    json_t *inner = json_incref(json_object_get(o, "error"));
+    json_decref(o);
+    (void)json_object_set_new(inner, "object", json_string("error"));
+    return e->in_stream ? in_error(inner) : inner;
+}
+
+static json_t *typed(const struct mock_error *e, const char *text)
 {
     char number[16];
-    switch (shape) {
-    case ERROR_PLAIN:
-        return plain(e, text);
-    case ERROR_NUMBER:
-        return numbered(e, text);
-    case ERROR_FLAT:
-        return e->in_stream
-                   ? json_pack("{s:o,s:i}", "error", four(e, text), "status_code", e->status)
-                   : four(e, text);
-    case ERROR_TWO:
-        return json_pack("{s:s,s:s}", "code",
-                         e->status >= 500 ? "The service is currently unavailable"
-                                          : "Client specified an invalid argument",
-                         "error", text);
-    case ERROR_DETAIL:
-        return is_refused(e) && e->status == 422 ? json_pack("{s:[o]}", "detail", detail(e))
-                                                 : json_pack("{s:s}", "detail", text);
-    case ERROR_MISTRAL:
-        return of_mistral(e, text);
-    case ERROR_OBJECT: {
-        json_t *o = numbered(e, text);
-        json_t *inner = json_incref(json_object_get(o, "error"));
-        json_decref(o);
-        (void)json_object_set_new(inner, "object", json_string("error"));
-        return e->in_stream ? in_error(inner) : inner;
-    }
-    case ERROR_TGI:
-        return of_tgi(e, text);
-    case ERROR_PROBLEM:
-        return of_problem(e, text);
-    case ERROR_TYPED:
-        (void)snprintf(number, sizeof number, "%d", e->status);
-        return json_pack("{s:s,s:{s:s,s:s,s:s},s:s}", "type", "error", "error", "type",
-                         e->status == 429   ? "rate_limit_error"
-                         : e->status >= 500 ? "api_error"
-                                            : "bad_request_error",
-                         "message", text, "http_code", number, "request_id", e->id);
-    case ERROR_BUSINESS:
-        return in_error(json_pack("{s:s,s:s}", "code",
-                                  e->status == 429   ? "1302"
-                                  : e->status >= 500 ? "1234"
-                                                     : "1210",
-                                  "message", text));
-    default:
-        return in_error(four(e, text));
-    }
+    (void)snprintf(number, sizeof number, "%d", e->status);
+    return json_pack("{s:s,s:{s:s,s:s,s:s},s:s}", "type", "error", "error", "type",
+                     e->status == 429   ? "rate_limit_error"
+                     : e->status >= 500 ? "api_error"
+                                        : "bad_request_error",
+                     "message", text, "http_code", number, "request_id", e->id);
+}
+
+static json_t *business(const struct mock_error *e, const char *text)
+{
+    return in_error(json_pack("{s:s,s:s}", "code",
+                              e->status == 429   ? "1302"
+                              : e->status >= 500 ? "1234"
+                                                 : "1210",
+                              "message", text));
+}
+
+static json_t *official(const struct mock_error *e, const char *text)
+{
+    return in_error(four(e, text));
+}
+
+static json_t *of_shape(const struct mock_error *e, enum flavour_error shape, const char *text)
+{
+    static json_t *(*const shapes[])(const struct mock_error *, const char *) = {
+        [ERROR_OPENAI] = official,    [ERROR_PLAIN] = plain,   [ERROR_NUMBER] = numbered,
+        [ERROR_FLAT] = flat,          [ERROR_TWO] = two,       [ERROR_DETAIL] = detailed,
+        [ERROR_MISTRAL] = of_mistral, [ERROR_OBJECT] = object, [ERROR_TGI] = of_tgi,
+        [ERROR_PROBLEM] = of_problem, [ERROR_TYPED] = typed,   [ERROR_BUSINESS] = business,
+    };
+    return shapes[shape](e, text);
 }
 
 void flavour_error(const struct mock_error *e, struct buf *out)

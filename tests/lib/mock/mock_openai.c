@@ -543,45 +543,63 @@ static json_t *delta_of(const struct flavour *f, const struct mock_answer *a, co
                                                                 : json_object();
 }
 
-static json_t *stream_choice(const struct flavour *f, const struct mock_answer *a,
-                             const struct steps *s, size_t step, unsigned index)
+/* What a chunk is about: one step of one choice. */
+struct cell {
+    size_t step, word; /* word: SIZE_MAX where the step has none */
+    bool is_end;
+};
+
+static void put_delta(json_t *c, const struct flavour *f, const struct mock_answer *a,
+                      const struct steps *s, struct cell *at)
 {
-    size_t word;
-    bool is_end = step + 1 == s->all;
-    json_t *c = json_pack("{s:i}", "index", (int)index);
-    json_t *delta = delta_of(f, a, s, step, &word);
+    json_t *delta = delta_of(f, a, s, at->step, &at->word);
+    bool has_word = at->word != SIZE_MAX;
     if (a->is_text) {
-        (void)json_object_set_new(c, "text", json_string(word == SIZE_MAX ? "" : a->word[word]));
+        (void)json_object_set_new(c, "text", json_string(has_word ? a->word[at->word] : ""));
         json_decref(delta);
-    } else {
-        if (step == 0 || has(f, FLAVOUR_ROLE_ALWAYS)) {
-            (void)json_object_set_new(delta, "role", json_string("assistant"));
-        }
-        if (has(f, FLAVOUR_LISTS) && word != SIZE_MAX) {
-            (void)json_object_set_new(delta, "token_id",
-                                      json_integer(mock_token_id(a->word[word])));
-        }
-        (void)json_object_set_new(c, "delta", delta);
+        return;
     }
-    if (has(f, FLAVOUR_LISTS) && !a->is_text && word != SIZE_MAX && a->n_top >= 0) {
-        (void)json_object_set_new(c, "logprobs", json_real(mock_logprob(a, word, 0)));
-    } else {
-        put_logprobs(c, f, a, word == SIZE_MAX ? 0 : word, word == SIZE_MAX ? 0 : word + 1);
+    if (at->step == 0 || has(f, FLAVOUR_ROLE_ALWAYS)) {
+        (void)json_object_set_new(delta, "role", json_string("assistant"));
     }
-    if (is_end || has(f, FLAVOUR_NULL_FINISH) || a->is_text) {
+    if (has(f, FLAVOUR_LISTS) && has_word) {
+        (void)json_object_set_new(delta, "token_id",
+                                  json_integer(mock_token_id(a->word[at->word])));
+    }
+    (void)json_object_set_new(c, "delta", delta);
+}
+
+static void put_finish(json_t *c, const struct flavour *f, const struct mock_answer *a,
+                       const struct cell *at)
+{
+    if (at->is_end || has(f, FLAVOUR_NULL_FINISH) || a->is_text) {
         (void)json_object_set_new(c, "finish_reason",
-                                  is_end ? json_string(finish_word(f, a)) : json_null());
+                                  at->is_end ? json_string(finish_word(f, a)) : json_null());
     }
-    if (is_end && has(f, FLAVOUR_STOP_REASON)) {
+    if (at->is_end && has(f, FLAVOUR_STOP_REASON)) {
         (void)json_object_set_new(c, "stop_reason", a->stop ? json_string(a->stop) : json_null());
     }
     if (has(f, FLAVOUR_NATIVE_REASON)) {
         (void)json_object_set_new(c, "native_finish_reason",
-                                  is_end ? json_string(finish_word(f, a)) : json_null());
+                                  at->is_end ? json_string(finish_word(f, a)) : json_null());
     }
+}
+
+static json_t *stream_choice(const struct flavour *f, const struct mock_answer *a,
+                             const struct steps *s, size_t step, unsigned index)
+{
+    struct cell at = {.step = step, .word = SIZE_MAX, .is_end = step + 1 == s->all};
+    json_t *c = json_pack("{s:i}", "index", (int)index);
+    put_delta(c, f, a, s, &at);
+    bool has_word = at.word != SIZE_MAX;
+    if (has(f, FLAVOUR_LISTS) && !a->is_text && has_word && a->n_top >= 0) {
+        (void)json_object_set_new(c, "logprobs", json_real(mock_logprob(a, at.word, 0)));
+    } else {
+        put_logprobs(c, f, a, has_word ? at.word : 0, has_word ? at.word + 1 : 0);
+    }
+    put_finish(c, f, a, &at);
     if (has(f, FLAVOUR_FILTERS)) {
-        (void)json_object_set_new(c, "content_filter_results",
-                                  word == SIZE_MAX ? json_object() : safe());
+        (void)json_object_set_new(c, "content_filter_results", has_word ? safe() : json_object());
     }
     return c;
 }

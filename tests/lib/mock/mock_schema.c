@@ -265,23 +265,38 @@ static bool is_annotation(const char *key)
     return false;
 }
 
+static bool keep_values(struct mock_schema *s, struct node *n, const json_t *v)
+{
+    n->values = v;
+    return json_is_array(v) || complain(s, "no list:", "enum");
+}
+
+static bool keep_constant(struct mock_schema *s, struct node *n, const json_t *v)
+{
+    (void)s;
+    n->constant = v;
+    return true;
+}
+
+static bool keep_required(struct mock_schema *s, struct node *n, const json_t *v)
+{
+    n->required = v;
+    return json_is_array(v) || complain(s, "no list:", "required");
+}
+
 static bool make_keyword(struct mock_schema *s, struct node *n, const char *key, const json_t *v)
 {
-    if (strcmp(key, "type") == 0) {
-        return make_types(s, n, v);
-    }
-    if (strcmp(key, "$ref") == 0) {
-        return make_ref(s, n, v);
-    }
-    if (strcmp(key, "enum") == 0 || strcmp(key, "const") == 0 || strcmp(key, "required") == 0) {
-        *(key[0] == 'e' ? &n->values : key[0] == 'c' ? &n->constant : &n->required) = v;
-        return true;
-    }
-    if (strcmp(key, "properties") == 0) {
-        return make_properties(s, n, v);
-    }
-    if (strcmp(key, "pattern") == 0) {
-        return make_pattern(s, n, v);
+    static const struct {
+        const char *key;
+        bool (*make)(struct mock_schema *s, struct node *n, const json_t *v);
+    } makers[] = {
+        {"type", make_types},       {"$ref", make_ref},    {"properties", make_properties},
+        {"pattern", make_pattern},  {"enum", keep_values}, {"const", keep_constant},
+        {"required", keep_required}};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(makers[i].key, key) == 0) {
+            return makers[i].make(s, n, v);
+        }
     }
     struct list *l = strcmp(key, "allOf") == 0   ? &n->all
                      : strcmp(key, "anyOf") == 0 ? &n->any
@@ -545,6 +560,26 @@ static bool name_holds(struct check *c, const struct node *n, const char *key,
     return ok;
 }
 
+static const struct property *find_property(const struct node *n, const char *key)
+{
+    struct property wanted = {key, NULL};
+    return n->n_properties == 0 ? NULL
+                                : bsearch(&wanted, n->properties, n->n_properties,
+                                          sizeof *n->properties, compare_properties);
+}
+
+static bool has_required(struct check *c, const struct node *n, const json_t *v,
+                         const struct step *at)
+{
+    for (size_t i = 0; i < json_array_size(n->required); i++) {
+        const char *name = json_string_value(json_array_get(n->required, i));
+        if (!json_object_get(v, name)) {
+            return fail(c, at, "lacks ", name);
+        }
+    }
+    return true;
+}
+
 static bool object_holds(struct check *c, const struct node *n, const json_t *v,
                          const struct step *at)
 {
@@ -554,21 +589,14 @@ static bool object_holds(struct check *c, const struct node *n, const json_t *v,
     if (count < n->keys_min || count > n->keys_max) {
         return fail(c, at, count < n->keys_min ? "has too few keys" : "has too many keys", "");
     }
-    for (size_t i = 0; i < json_array_size(n->required); i++) {
-        const char *name = json_string_value(json_array_get(n->required, i));
-        if (!json_object_get(v, name)) {
-            return fail(c, at, "lacks ", name);
-        }
+    if (!has_required(c, n, v, at)) {
+        return false;
     }
     if (!n->properties && !n->rest && !n->names) {
         return true;
     }
     json_object_foreach ((json_t *)v, key, sub) {
-        struct property wanted = {key, NULL};
-        struct property *p = n->n_properties == 0
-                                 ? NULL
-                                 : bsearch(&wanted, n->properties, n->n_properties,
-                                           sizeof *n->properties, compare_properties);
+        const struct property *p = find_property(n, key);
         struct step down = {at, key, 0, at->depth + 1};
         const struct node *rule = p ? p->node : n->rest;
         if (rule && rule->takes_nothing) {
@@ -623,6 +651,24 @@ static bool parts_hold(struct check *c, const struct node *n, const json_t *v,
     return ok;
 }
 
+static bool kind_holds(struct check *c, const struct node *n, const json_t *v,
+                       const struct step *at)
+{
+    switch (json_typeof(v)) {
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return number_holds(c, n, v, at);
+    case JSON_STRING:
+        return string_holds(c, n, v, at);
+    case JSON_ARRAY:
+        return array_holds(c, n, v, at);
+    case JSON_OBJECT:
+        return object_holds(c, n, v, at);
+    default:
+        return true;
+    }
+}
+
 static bool holds(struct check *c, const struct node *n, const json_t *v, const struct step *at)
 {
     if (n->takes_nothing) {
@@ -635,32 +681,7 @@ static bool holds(struct check *c, const struct node *n, const json_t *v, const 
     if ((n->values || n->constant) && !value_holds(c, n, v, at)) {
         return false;
     }
-    switch (json_typeof(v)) {
-    case JSON_INTEGER:
-    case JSON_REAL:
-        if (!number_holds(c, n, v, at)) {
-            return false;
-        }
-        break;
-    case JSON_STRING:
-        if (!string_holds(c, n, v, at)) {
-            return false;
-        }
-        break;
-    case JSON_ARRAY:
-        if (!array_holds(c, n, v, at)) {
-            return false;
-        }
-        break;
-    case JSON_OBJECT:
-        if (!object_holds(c, n, v, at)) {
-            return false;
-        }
-        break;
-    default:
-        break;
-    }
-    return parts_hold(c, n, v, at);
+    return kind_holds(c, n, v, at) && parts_hold(c, n, v, at);
 }
 
 bool mock_schema_check(const struct mock_schema *s, const json_t *value,
