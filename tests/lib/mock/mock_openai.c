@@ -287,7 +287,10 @@ static json_t *safe(void)
 
 static json_t *prompt_safe(void)
 {
-    return json_pack("[{s:i,s:o}]", "prompt_index", 0, "content_filter_results", safe());
+    json_t *verdict = safe();
+    (void)json_object_set_new(verdict, "jailbreak",
+                              json_pack("{s:b,s:b}", "filtered", 0, "detected", 0));
+    return json_pack("[{s:i,s:o}]", "prompt_index", 0, "content_filter_results", verdict);
 }
 
 /* What everything an answer consists of begins with. */
