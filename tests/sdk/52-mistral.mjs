@@ -67,6 +67,22 @@ check("an answer by a schema", async () => {
   assert.ok(["red", "green"].includes(JSON.parse(r.choices[0].message.content).colour));
 });
 
+check("what the model thinks is a chunk before the text, whole and streamed", async () => {
+  await mock.script("reasoning", "reasoning");
+  const { content } = (await chat.complete(ask())).choices[0].message;
+  assert.deepEqual(content.map((c) => c.type), ["thinking", "text"]);
+  const thought = content[0].thinking.map((t) => t.text).join("");
+  assert.ok(thought.length > 0 && content[1].text.length > 0);
+  const seen = { thinking: "", text: "" };
+  for await (const { data } of await chat.stream(ask())) {
+    const piece = data.choices[0]?.delta.content ?? "";
+    for (const part of typeof piece === "string" ? [{ type: "text", text: piece }] : piece) {
+      seen[part.type] += part.type === "thinking" ? part.thinking.map((t) => t.text).join("") : part.text;
+    }
+  }
+  assert.deepEqual(seen, { thinking: thought, text: content[1].text });
+});
+
 check("errors have their status and the API's own body", async () => {
   await assert.rejects(chat.complete(ask({ temperature: 1.9 })), (e) => {
     assert.ok(e instanceof errors.MistralError, String(e));
