@@ -2,7 +2,7 @@
 // The official @anthropic-ai/sdk against the scripted provider: what the double says is what Anthropic's own client takes for Anthropic.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { packages, startMock } from "./lib.mjs";
+import { eventNames, packages, startMock } from "./lib.mjs";
 
 const [{ default: Anthropic }] = await packages("@anthropic-ai/sdk");
 const mock = await startMock();
@@ -88,6 +88,12 @@ check("an error in the middle of a stream is thrown, after the text before it", 
   let text = "";
   await assert.rejects(client.messages.stream(ask()).on("text", (t) => (text += t)).finalMessage(), Anthropic.APIError);
   assert.equal(text, "Once there");
+});
+
+check("the name of each event is its type", async () => {
+  const names = await eventNames(`${mock.url}/anthropic/v1/messages`, ask({ stream: true }), { "x-api-key": "unused", "anthropic-version": "2023-06-01" });
+  assert.ok(names.length > 5);
+  for (const [name, type] of names) assert.equal(name, type);
 });
 
 check("pings, CRLF and single bytes make no difference", async () => {

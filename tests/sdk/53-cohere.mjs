@@ -2,7 +2,7 @@
 // The official cohere-ai (v2 chat) against the scripted provider.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { packages, startMock } from "./lib.mjs";
+import { eventNames, packages, startMock } from "./lib.mjs";
 
 const [{ CohereClientV2, CohereError, Cohere }] = await packages("cohere-ai");
 const mock = await startMock();
@@ -67,6 +67,12 @@ check("a tool is called, whole and streamed, and its result is answered", async 
   const second = await client.chat(ask({ tools: [weather], messages: [...asked.messages, first.message, result] }), once);
   assert.equal(second.finishReason, "COMPLETE");
   assert.ok(textOf(second.message).length > 0);
+});
+
+check("the name of each event is its type", async () => {
+  const names = await eventNames(`${mock.url}/cohere/v2/chat`, ask({ stream: true }), { authorization: "Bearer unused" });
+  assert.ok(names.length > 5);
+  for (const [name, type] of names) assert.equal(name, type);
 });
 
 check("log-probabilities come in groups of a text and its tokens", async () => {

@@ -2,7 +2,7 @@
 // The official openai package against the scripted provider itself: chat, raw completions and responses, without the daemon between.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { packages, startMock } from "./lib.mjs";
+import { eventNames, packages, startMock } from "./lib.mjs";
 
 const [{ default: OpenAI }] = await packages("openai");
 const mock = await startMock();
@@ -82,6 +82,12 @@ check("responses: plain and streamed are the same text", async () => {
   }
   const final = await stream.finalResponse();
   assert.deepEqual([text, final.output_text, final.status], [whole.output_text, whole.output_text, "completed"]);
+});
+
+check("responses: the name of each event is its type", async () => {
+  const names = await eventNames(`${mock.url}/openai/v1/responses`, { model: "gpt-4o", input, stream: true }, { authorization: "Bearer unused" });
+  assert.ok(names.length > 5);
+  for (const [name, type] of names) assert.equal(name, type);
 });
 
 check("responses: a limit leaves it incomplete, and says why", async () => {

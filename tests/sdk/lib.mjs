@@ -146,3 +146,10 @@ export async function until(condition, what) {
   }
   throw new Error(`not within 10 s: ${what}`);
 }
+
+// The names and types of a stream's events, as they are on the wire: SDKs look at one of the two only.
+export async function eventNames(address, body, headers = {}) {
+  const r = await fetch(address, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } });
+  const events = (await r.text()).trim().split("\n\n");
+  return events.map((e) => [e.match(/^event: ?(.*)$/m)?.[1], JSON.parse(e.match(/^data: ?(.*)$/m)[1]).type]);
+}
