@@ -272,7 +272,12 @@ static bool find_credentials(struct job *j)
         credentials_find(j->conf, &j->target, &j->with, &f)) {
         return true;
     }
-    if (!name || j->target.key_file || j->target.provider->auth == CATALOG_AUTH_SIGV4) {
+    if (j->target.key_file) {
+        (void)fprintf(stderr, "isothermctl: catalog probe: %.200s: %s\n", j->target.key_file,
+                      f.message);
+        return false;
+    }
+    if (!name || j->target.provider->auth == CATALOG_AUTH_SIGV4) {
         return failed(f.message);
     }
     (void)fprintf(stderr,

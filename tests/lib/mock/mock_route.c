@@ -16,6 +16,9 @@ const struct mock_dialect *mock_route_dialect(const char *name, bool is_text)
     if (name && strcmp(name, "tgi") == 0 && !is_text) {
         name = "openai";
     }
+    if (name && strcmp(name, "palm-predict") == 0) {
+        name = "palm"; /* one file for all three: the path says which */
+    }
     for (size_t i = 0; name && i < sizeof dialects / sizeof *dialects; i++) {
         if (strcmp(dialects[i]->name, name) == 0) {
             return dialects[i];
