@@ -195,6 +195,19 @@ static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
                        "the request would need more than %d adjustments", PLAN_ADJ_MAX);
 }
 
+/* The older name of the limit beside the newer one, which holds. */
+static bool add_older_limit(struct prepared *p)
+{
+    const json_t *older = json_object_get(p->request.body, "max_tokens"),
+                 *newer = json_object_get(p->request.body, "max_completion_tokens");
+    return !json_is_integer(older) || !json_is_integer(newer) ||
+           plan_adjust(&p->plan, (struct adjustment){.param = PARAM_MAX_TOKENS,
+                                                     .name = "max_tokens",
+                                                     .action = ACTION_DROPPED,
+                                                     .asked = {.type = VALUE_JSON, .j = older},
+                                                     .reason = REASON_CONFLICT});
+}
+
 /* The limit has two names. What the plan says of the canonical one is put in the words of the
  * request: no notice when the wire has the name that was asked, one when it has the other, and one
  * when both were given. */
@@ -228,15 +241,6 @@ static bool name_max_tokens(struct prepared *p)
                                                .reason = REASON_WIRE_NAME,
                                                .claim = said ? said->id : 0})) {
         return false;
-    }
-    const json_t *older = json_object_get(r->body, "max_tokens"),
-                 *newer = json_object_get(r->body, "max_completion_tokens");
-    if (json_is_integer(older) && json_is_integer(newer)) {
-        return plan_adjust(plan, (struct adjustment){.param = PARAM_MAX_TOKENS,
-                                                     .name = "max_tokens",
-                                                     .action = ACTION_DROPPED,
-                                                     .asked = {.type = VALUE_JSON, .j = older},
-                                                     .reason = REASON_CONFLICT});
     }
     return true;
 }
@@ -333,7 +337,7 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
     p->is_by_prompt =
         listed_prompts(p) > 0 && (p->target.provider->is_local || p->plan.n_calls > 1);
     p->n_calls = p->plan.n_calls * (p->is_by_prompt ? listed_prompts(p) : 1);
-    if (!name_max_tokens(p) || !add_unknown(p)) {
+    if (!name_max_tokens(p) || !add_older_limit(p) || !add_unknown(p)) {
         return failure_set(f, 400, "too_many_adjustments", NULL,
                            "the request would need more than %d adjustments", PLAN_ADJ_MAX);
     }

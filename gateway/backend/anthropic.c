@@ -78,13 +78,9 @@ static bool anthropic_shape(const struct call *c, enum param p, json_t **value, 
     case PARAM_TOOL_CHOICE:
         *path = "tool_choice"; /* whatever part of it the claim names */
         return backend_swap(value, wire_tool_choice(*value, f), f);
-    case PARAM_PARALLEL_TOOL_CALLS: {
-        bool is_parallel = json_is_true(*value);
+    case PARAM_PARALLEL_TOOL_CALLS:
         *path = "tool_choice.disable_parallel_tool_use";
-        json_decref(*value);
-        *value = is_parallel ? NULL : json_true(); /* parallel is the default */
-        return true;
-    }
+        return backend_swap(value, json_boolean(json_is_false(*value)), f);
     case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
         inner = json_object_get(*value, "json_schema");
         inner = json_object_get(inner ? inner : *value, "schema");
@@ -370,7 +366,7 @@ static bool anthropic_decode_end(struct decoder *d, delta_fn *fn, void *ud, stru
                           : emit_malformed(&d->out, "ended without a stop reason: it was cut off");
 }
 
-/* One call at a time is said inside of tool_choice, which then needs a type. */
+/* A switch of calls stands in the object that says how they are chosen: "auto" where nobody did. */
 static const char *const anthropic_own_paths[] = {"tool_choice.type", NULL};
 
 const struct backend backend_anthropic = {
