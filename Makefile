@@ -23,7 +23,7 @@ build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl
 	libpcre2-dev libutf8proc-dev libseccomp-dev libsystemd-dev
 demo_packages := curl
 check_packages := libcmocka-dev locales python3-jsonschema
-check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx
+check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx strace:strace
 lint_packages := libclang-rt-14-dev
 lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
 
@@ -66,7 +66,7 @@ providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
 
-.PHONY: all deps demo run check check-unit check-e2e check-sdk check-san check-tsan lint format layers fuzz bench soak golden-update install install-files clean help
+.PHONY: all deps demo run check check-unit check-e2e check-sdk check-san check-tsan lint format layers fuzz bench soak account golden-update install install-files clean help
 all: deps
 	@$(MAKE) --no-print-directory built
 
@@ -171,6 +171,11 @@ check-tsan:
 soak: check-deps
 	$(call quietly,built build/node/installed)
 	@BUILD=$(B) SOAK=1 PROBE_RUNS=200 python3 tests/lib/run.py $(soak_tests) $(filter %/14-catalog-probe,$(e2e_tests))
+# Every difference that an answer tells of against the bytes that left, over random requests to every provider; ACCOUNT_SEED repeats a run.
+DELIVERIES ?= 1000000
+account: check-deps
+	$(call quietly,built)
+	@BUILD=$(B) DELIVERIES=$(DELIVERIES) tests/e2e/26-account
 golden-update: check-deps
 	$(call quietly,tests-built)
 	@for t in $(filter $(B)/tests/test_golden_% $(B)/tests/test_config,$(unit_tests)); do GOLDEN_UPDATE=1 $$t; done; git diff --stat tests/golden
@@ -223,6 +228,6 @@ clean:
 	rm -rf build
 help:
 	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
-	@echo "also: all check-unit check-e2e check-sdk check-san check-tsan fuzz bench soak lint format layers golden-update install clean"
+	@echo "also: all check-unit check-e2e check-sdk check-san check-tsan fuzz bench soak account lint format layers golden-update install clean"
 
 -include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')
