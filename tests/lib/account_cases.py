@@ -4,9 +4,11 @@ import random
 import re
 import re._parser as patterns
 import subprocess
+import time
 
 from e2e import BUILD
 
+DAY = time.strftime("%Y-%m-%d", time.gmtime())
 WORDS = ("low", "medium", "high", "none", "minimal", "xhigh", "max")
 TOOL = [{"type": "function", "function": {"name": "look_up", "description": "finds a word", "parameters": {
             "type": "object", "properties": {"word": {"type": "string"}, "deep": {"type": "boolean"}}, "required": ["word"]}}},
@@ -113,8 +115,46 @@ class Provider:
             if c["wire"] and c["variant"] != "disputed" and not set(c["wire"]) & set(" ()={["):
                 self.paths.setdefault(c["param"], []).append(c["wire"])
         self.paths = {p: sorted(set(w), key=lambda x: -x.count(".")) for p, w in self.paths.items()}
+        self.ends = {p: ({c["max"] for c in rows if c["param"] == p} - {None}, {c["min"] for c in rows if c["param"] == p} - {None}) for p in ("n", "seed")}
+        self.rows = [c for c in rows if c["models"] != "*" and c["variant"] in ("current", "conditional")]
         found = {example(pattern, rng) for pattern in {c["models"] for c in rows} - {"*"} for _ in range(3)} - {None}
         self.models = sorted(found | ({source["stand_in"]} if source.get("stand_in") else set()) | {"model-nobody-knows"})
+        listed = schema_models(name)
+        self.models = [m for m in self.models if m in listed] or listed if listed else self.models
+
+    def about(self, model):
+        return [c for c in self.rows if re.search(c["models"], model) and is_possible(c["when"])]
+
+    def has_ended(self, model, day):
+        """whether all that is claimed of that very model, or else of the one that stands in for it, has ended"""
+        about, stand_in = self.about(model), self.source.get("stand_in")
+        if not about:
+            return stand_in not in (None, model) and self.has_ended(stand_in, day)
+        return not any(holds_on(c, day) for c in about)
+
+    def is_served(self, model, day):
+        return not any(c["param"] == "endpoint" and c["support"] in ("rejected", "absent") and holds_on(c, day) for c in self.about(model))
+
+
+def holds_on(c, day):
+    """a day "2026-08" ends with its month"""
+    return (not c["valid_from"] or c["valid_from"] <= day) and (not c["valid_to"] or day[:len(c["valid_to"])] <= c["valid_to"])
+
+
+def is_possible(when):
+    """a condition on a provider's own switch, which no request sets, holds where its absence fulfils it"""
+    if not when or when["param"] in MAKE:
+        return True
+    return "absent" in when["in"] if when.get("in") else "absent" not in when["not_in"]
+
+
+def schema_models(name):
+    """the models that an official schema lists, where it lists them"""
+    try:
+        with open(f"../shared/wire/schemas/{name}-request.schema.json", encoding="utf-8") as f:
+            return json.load(f).get("properties", {}).get("model", {}).get("enum", [])
+    except OSError:
+        return []
 
 
 def providers(rng):
@@ -133,6 +173,10 @@ def policy(rng):
     if rng.random() < 0.5:
         p["on_out_of_range"] = rng.choice(["clamp"] * 6 + ["reject", "local"])
     p["on_unsupported"] = rng.choice(["drop"] * 20 + ["local", "reject", None])
+    if rng.random() < 0.05:
+        p["on_many"] = rng.choice(["calls", "local"])
+    if rng.random() < 0.3:
+        p["allow_retired"] = True
     if rng.random() < 0.1:
         p["require"] = [rng.choice(["temperature", "top_p", "seed", "response_format", "tools", "stop", "n", "max_completion_tokens"])]
     return {k: v for k, v in p.items() if v is not None}
@@ -180,7 +224,8 @@ def case(number, rng, all_providers):
             body["logprobs"] = True
     keys = list(body)
     rng.shuffle(keys)
-    return {"number": number, "token": token, "provider": p, "wrong": wrong, "body": {k: body[k] for k in keys}}
+    model = body["model"].removeprefix(p.name + "/")
+    return {"number": number, "token": token, "provider": p, "wrong": wrong, "retired": p.has_ended(model, DAY), "served": p.is_served(model, DAY), "body": {k: body[k] for k in keys}}
 
 
 def cases(seed, first, n, all_providers):

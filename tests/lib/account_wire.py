@@ -95,11 +95,15 @@ class Reader:
         self.grab(root + "response_format", "response_format", format_of)
         value = at(self.body, root + "logprobs")
         if isinstance(value, int) and not isinstance(value, bool):  # a number of alternatives
-            self.found["logprobs"], self.where["logprobs"] = True, root + "logprobs"
-            if "top_logprobs" in self.asked or value > 1:
-                alone = value == 1 and self.asked.get("top_logprobs") == 0  # 1: the token itself, without alternatives
-                self.found["top_logprobs"], self.where["top_logprobs"] = 0 if alone else value, root + "logprobs"
-            take(self.body, root + "logprobs")
+            self.read_count(root + "logprobs", value)
+
+    def read_count(self, path, value):
+        """a number of alternatives; 1: the token itself, without any"""
+        self.found["logprobs"], self.where["logprobs"] = True, path
+        if "top_logprobs" in self.asked or value > 1:
+            alone = value == 1 and self.asked.get("top_logprobs") == 0
+            self.found["top_logprobs"], self.where["top_logprobs"] = 0 if alone else value, path
+        take(self.body, path)
 
     def read_dashscope(self):
         self.read_openai("parameters.")
@@ -139,15 +143,14 @@ class Reader:
 
     def read_ollama(self):
         self.grab("format", "response_format", lambda v: ("object",) if v == "json" else ("schema", names_in(v)))
+        if at(self.body, "think") is False and self.asked.get("reasoning_effort") == "none":
+            self.grab("think", "reasoning_effort", lambda v: "none")  # a level, or whether at all
         self.read_openai()
 
     def read_palm(self):
         value = at(self.body, "parameters.logprobs")
         if value is not MISSING:
-            self.found["logprobs"], self.where["logprobs"] = True, "parameters.logprobs"
-            if "top_logprobs" in self.asked:
-                self.found["top_logprobs"], self.where["top_logprobs"] = value, "parameters.logprobs"
-            take(self.body, "parameters.logprobs")
+            self.read_count("parameters.logprobs", value)
 
     def read_engine(self):
         for key in ("op", "id", "kind", "prompt_ids"):
