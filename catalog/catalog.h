@@ -171,7 +171,7 @@ const char *claim_variant_name(enum claim_variant v); /* "current" */
 enum catalog_route { CATALOG_CHAT, CATALOG_TEXT, CATALOG_CHAT_ALSO };
 
 /* Of the claims that match (local beats shipped, pattern beats "*", later as_of beats earlier,
- * higher confidence beats lower, further down in the source beats further up; valid on `day`;
+ * derived beats what it refines, higher confidence beats lower, further down in the source beats further up; valid on `day`;
  * variant current or conditional) one for each parameter. An unconditional local claim also beats
  * the shipped conditional ones of its parameter. `day` is "YYYY-MM-DD", given, never read from a
  * clock. A model that matches no pattern gets the claims of the provider's stand_in, else the "*"

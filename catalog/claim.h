@@ -53,7 +53,8 @@ struct claim {
     struct value min_value, max_value; /* the same as written: VALUE_INT (64 bits, which a double
                                           does not hold) or VALUE_NUMBER; for showing */
     bool min_exclusive, max_exclusive, is_integer;
-    const json_t *values;  /* array of accepted values, or NULL */
+    const json_t *values;  /* array of accepted values, or NULL. Of tool_choice "function" is an
+                              object that names one; "required" takes that in */
     struct value fallback; /* the provider's own default when the parameter is absent; VALUE_NONE:
                               not known */
     int64_t items_max, len_max; /* longest list, longest string; 0: not known */

@@ -194,9 +194,10 @@ static struct plan_fitting fit_json(const struct claim *c, enum param p, struct 
     json_t *j = (json_t *)v.j; /* jansson's iterators lack const; nothing is changed */
     size_t n_items = json_array_size(j) + json_object_size(j);
     if (p == PARAM_TOOL_CHOICE) {
-        /* An object names a function, which forces a call as "required" does. */
+        /* An object names a function: listed, or meant where a call can be forced at all. */
         const char *word = json_string_value(j);
-        return fit_word(c, word ? word : "required");
+        bool is_named = !word && is_listed(c->values, "function");
+        return is_named ? fits : fit_word(c, word ? word : "required");
     }
     if (p == PARAM_LOGIT_BIAS) {
         struct plan_fitting f = fit_bias(c, j);

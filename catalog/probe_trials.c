@@ -275,6 +275,15 @@ static void add_no_value(struct probe *p)
     }
 }
 
+/* Of tool_choice; "function" stands for an object that names one. */
+static struct value choice_of(struct probe *p, const json_t *word)
+{
+    if (strcmp(json_string_value(word), "function") == 0) {
+        return own(p, json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", "noop"));
+    }
+    return (struct value){.type = VALUE_JSON, .j = word};
+}
+
 static void add_values(struct probe *p)
 {
     const json_t *values = p->claim->values;
@@ -286,7 +295,7 @@ static void add_values(struct probe *p)
         if (type == VALUE_STRING && word) {
             add_item(p, PROBE_VALUE, (struct value){.type = VALUE_STRING, .s = word}, true);
         } else if (type == VALUE_JSON && word) { /* tool_choice */
-            add_item(p, PROBE_VALUE, (struct value){.type = VALUE_JSON, .j = item}, true);
+            add_item(p, PROBE_VALUE, choice_of(p, item), true);
         } else if ((type == VALUE_INT || type == VALUE_NUMBER) && json_is_number(item)) {
             add_number(p, PROBE_VALUE, json_number_value(item), true);
         }

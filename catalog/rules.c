@@ -3,8 +3,9 @@
  *
  * Sources overlap and disagree; everything they say stays in the catalog. Here one claim is chosen
  * for each parameter (and for each condition of it), by one order of strength: what was set on this
- * machine beats what was shipped, an expression beats "*", a later date beats an earlier one, then
- * confidence, then the later row.
+ * machine beats what was shipped, an expression beats "*", a later date beats an earlier one, then a
+ * derived row (it says more exactly what a row of its day says of a whole family), then confidence,
+ * then the later row.
  *
  * Whoever sets a limit without a condition means it under every condition: an unconditional local
  * claim puts aside the shipped conditional ones of its parameter. A local claim does not make a
@@ -61,6 +62,9 @@ static bool is_stronger(const struct claim *a, const struct claim *b)
         strcmp(a->as_of, b->as_of); /* "2026-11" is before "2026-11-17", and so it should be */
     if (date != 0) {
         return date > 0;
+    }
+    if (a->is_derived != b->is_derived) {
+        return a->is_derived;
     }
     if (confidence_rank(a) != confidence_rank(b)) {
         return confidence_rank(a) > confidence_rank(b);

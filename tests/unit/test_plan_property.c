@@ -257,7 +257,8 @@ static bool json_fits(const struct plan *p, const struct claim *c, enum param q,
         return stop_fits(p, c, j);
     case PARAM_TOOL_CHOICE:
         return !c->values ||
-               is_word_in(c->values, json_is_string(j) ? json_string_value(j) : "required");
+               is_word_in(c->values, json_is_string(j) ? json_string_value(j) : "required") ||
+               (json_is_object(j) && is_word_in(c->values, "function"));
     default:
         return (q != PARAM_LOGIT_BIAS || biases_fit(c, j)) &&
                (q != PARAM_METADATA || labels_fit(c, j)) &&

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "catalog/catalog.h"
+#include "catalog/check.h"
 #include "catalog/versions.h"
 
 #define DAY "2026-11-30"
@@ -282,6 +284,148 @@ static void test_too_many_conditions(void **state)
     free(text);
 }
 
+/* ---- the shipped catalog: no row is there in vain */
+
+struct looking {
+    const struct snapshot *s;
+    const struct provider *p;
+    const struct claim *c;      /* does it hold for some model, on some day? */
+    enum catalog_route route;   /* of its endpoint */
+    const char *by;             /* a row that holds in its place, or NULL */
+    const char *models[64];     /* expressions of the provider's rows about the same */
+    size_t n_models, n_losers;
+};
+
+static const char *endpoint_of(const struct provider *p, enum catalog_route route)
+{
+    return route == CATALOG_CHAT        ? p->chat_endpoint
+           : route == CATALOG_CHAT_ALSO ? p->also.chat_endpoint
+                                        : p->text_endpoint;
+}
+
+/* Which of the rules stands where the claim would; NULL: none is there. */
+static const struct claim *holder(const struct rules *r, const struct claim *c)
+{
+    for (size_t i = 0; c->when.param && i < r->n_conditional; i++) {
+        const struct claim *other = r->conditional[i];
+        if (strcmp(other->param, c->param) == 0 && strcmp(other->when.param, c->when.param) == 0 &&
+            other->when.is_negated == c->when.is_negated &&
+            json_equal(other->when.values, c->when.values)) {
+            return other;
+        }
+    }
+    if (c->when.param || c->param_id != PARAM_COUNT) {
+        return c->when.param ? NULL : r->param[c->param_id];
+    }
+    for (int b = 0; b < BEHAVIOUR_COUNT; b++) {
+        if (strcmp(behaviour_name((enum behaviour)b), c->param) == 0) {
+            return r->behaviour[b];
+        }
+    }
+    return c; /* no behaviour that is asked for */
+}
+
+static bool holds_for(struct looking *l, const char *model, const char *day)
+{
+    struct catalog_error err = {0};
+    struct rules r;
+    char switches[128] = "";
+    if (l->c->when.param && l->c->when.id == PARAM_COUNT && !l->c->when.is_negated) {
+        (void)snprintf(switches, sizeof switches, "%s=%s", l->c->when.param,
+                       json_string_value(json_array_get(l->c->when.values, 0)));
+    }
+    if (!snapshot_rules_with(l->s, l->p->id, model, switches, l->route, day, &r, &err)) {
+        fail_msg("%s", err.text);
+    }
+    const struct claim *found = holder(&r, l->c);
+    /* A later source, or a row that refines this one, may stand in its place everywhere. */
+    bool may_lose = found && (strcmp(found->as_of, l->c->as_of) > 0 ||
+                              (found->is_derived && !l->c->is_derived));
+    l->by = found && found != l->c ? found->models : l->by;
+    return found == l->c || may_lose;
+}
+
+static bool gather_models(const struct claim *c, void *ud)
+{
+    struct looking *l = ud;
+    bool is_new = strcmp(c->param, l->c->param) == 0;
+    for (size_t i = 0; i < l->n_models; i++) {
+        is_new = is_new && strcmp(l->models[i], c->models) != 0;
+    }
+    if (is_new) {
+        assert_true(l->n_models < sizeof l->models / sizeof l->models[0]);
+        l->models[l->n_models++] = c->models;
+    }
+    return true;
+}
+
+/* Models that its expression takes, each of them also another one; and the last and first day. */
+static bool holds_somewhere(struct looking *l)
+{
+    const char *days[] = {DAY, l->c->valid_to, l->c->valid_from};
+    char model[256], day[16];
+    l->n_models = 0;
+    snapshot_each(l->s, l->p->id, NULL, NULL, gather_models, l);
+    for (size_t i = 0; i < l->n_models; i++) {
+        for (size_t k = 0; k < sizeof days / sizeof days[0]; k++) {
+            (void)snprintf(day, sizeof day, "%s%s", days[k] ? days[k] : DAY,
+                           days[k] && strlen(days[k]) == 7 ? "-28" : "");
+            if (check_common_model(l->c->models, l->models[i], model, sizeof model) &&
+                holds_for(l, model, day)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool look_at(const struct claim *c, void *ud)
+{
+    struct looking *l = ud;
+    bool counts = c->variant == CLAIM_CURRENT || c->variant == CLAIM_CONDITIONAL;
+    l->p = snapshot_provider(l->s, c->provider);
+    for (int route = CATALOG_CHAT; counts && route <= CATALOG_CHAT_ALSO; route++) {
+        const char *endpoint = endpoint_of(l->p, (enum catalog_route)route);
+        if (!endpoint || !strstr(c->endpoint, endpoint)) {
+            continue;
+        }
+        l->c = c;
+        l->route = (enum catalog_route)route;
+        l->by = NULL;
+        if (!holds_somewhere(l)) {
+            print_error("%s: %s of %s never holds: %s does in its place\n", c->provider, c->param,
+                        c->models, l->by ? l->by : "nothing");
+            l->n_losers++;
+        }
+        return true;
+    }
+    return true;
+}
+
+static void test_each_row_holds_somewhere(void **state)
+{
+    (void)state;
+    struct catalog_error err = {0};
+    struct catalog_version v;
+    struct catalog *c = NULL;
+    struct snapshot *s = NULL;
+    struct looking l = {.n_losers = 0};
+    glob_t found;
+    assert_int_equal(glob("catalog/providers/*.json", 0, NULL, &found), 0);
+    (void)remove(db_path);
+    if (!catalog_build(db_path, (const char *const *)found.gl_pathv, found.gl_pathc,
+                       &(struct version_stamp){"a", "r", DAY}, &v, &err) ||
+        !catalog_open(&c, db_path, &err) || !catalog_snapshot(c, 0, &s, &err)) {
+        fail_msg("%s", err.text);
+    }
+    globfree(&found);
+    l.s = s;
+    snapshot_each(s, NULL, NULL, NULL, look_at, &l);
+    assert_int_equal(l.n_losers, 0);
+    snapshot_release(s);
+    catalog_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_many_models),
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_too_many_conditions),
+        cmocka_unit_test(test_each_row_holds_somewhere),
     };
     return cmocka_run_group_tests_name("rules", tests, open_folder, close_folder);
 }

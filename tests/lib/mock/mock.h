@@ -162,6 +162,7 @@ struct mock_dialect {
     bool no_retry_after;       /* a 429 has no retry-after header */
     const char *default_model; /* where neither body nor address names one; NULL: one must */
     bool has_refusal;          /* has a place for mock_answer.refusal */
+    bool stop_is_list;         /* a stop string that stands alone is refused */
     /* Top-level fields of a body that no claim is about, in API's order; ends with NULL. With those
      * of the claims they are the fields that are known. */
     const char *const *fields;

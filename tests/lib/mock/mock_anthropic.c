@@ -357,6 +357,7 @@ static void headers(const struct mock_answer *a, const struct mock_error *e, str
 
 const struct mock_dialect mock_dialect_anthropic = {
     .name = "anthropic",
+    .stop_is_list = true,
     .content_type = "text/event-stream; charset=utf-8",
     .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
     .has_refusal = true,

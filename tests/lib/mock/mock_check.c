@@ -36,6 +36,7 @@ struct mock_check {
 struct look {
     const struct mock_request *r;
     const struct mock_wish *w;
+    const struct mock_dialect *d;
     struct rules rules;
     struct sampling asked;
     const char *wire[PARAM_COUNT]; /* of those that are there */
@@ -223,6 +224,13 @@ static void list_values(const json_t *values, char *out, size_t cap)
     }
 }
 
+/* A tool_choice that says which function. */
+static bool names_function(enum param p, const json_t *v)
+{
+    const json_t *type = json_object_get(v, "type");
+    return p == PARAM_TOOL_CHOICE && is_word(type, "function", "tool", "tool");
+}
+
 static bool check_values(struct look *l, enum param p, const struct claim *c)
 {
     const json_t *v = l->value[p];
@@ -232,7 +240,8 @@ static bool check_values(struct look *l, enum param p, const struct claim *c)
         return true;
     }
     for (size_t i = 0; i < json_array_size(c->values); i++) {
-        if (is_same(json_array_get(c->values, i), v, word)) {
+        const json_t *one = json_array_get(c->values, i);
+        if (is_same(one, v, word) || (names_function(p, v) && is_same(one, v, "function"))) {
             return true;
         }
     }
@@ -268,7 +277,8 @@ static bool check_strings(struct look *l, enum param p, const struct claim *c)
         return fault(l->e, MOCK_FAULT_TOO_LONG, l->wire[p], v, "%lld items",
                      (long long)c->items_max);
     }
-    if (!json_is_array(v) && !json_is_string(v)) {
+    bool may_stand_alone = p != PARAM_STOP || !l->d->stop_is_list;
+    if (!json_is_array(v) && !(json_is_string(v) && may_stand_alone)) {
         return p != PARAM_STOP || fault(l->e, MOCK_FAULT_TYPE, l->wire[p], v, "array");
     }
     for (size_t i = 0; i < n; i++) {
@@ -633,6 +643,7 @@ bool mock_check_body(struct mock_check *c, const struct mock_request *r,
         return true; /* nobody says anything */
     }
     l.w = w;
+    l.d = d;
     l.e = e;
     if (!check_behaviours(&l) || !check_fields(&l, d, k)) {
         return false;

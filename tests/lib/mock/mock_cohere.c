@@ -275,6 +275,7 @@ static const char *const fields[] = {
     NULL};
 
 const struct mock_dialect mock_dialect_cohere = {.name = "cohere",
+                                                 .stop_is_list = true,
                                                  .content_type = "text/event-stream",
                                                  .no_retry_after = true,
                                                  .fields = fields,

@@ -396,6 +396,7 @@ static const char *const fields[] = {"messages",
                                      NULL};
 
 const struct mock_dialect mock_dialect_converse = {.name = "converse",
+                                                   .stop_is_list = true,
                                                    .content_type =
                                                        "application/vnd.amazon.eventstream",
                                                    .is_binary = true,

@@ -295,6 +295,7 @@ static const char *const fields[] = {
     "cached_content",  "labels",           "modelArmorConfig",  NULL};
 
 const struct mock_dialect mock_dialect_google = {.name = "google",
+                                                 .stop_is_list = true,
                                                  .content_type = "text/event-stream",
                                                  .no_retry_after = true,
                                                  .fields = fields,

@@ -141,6 +141,7 @@ static const char *const fields[] = {
     "keep_alive", "logprobs", "top_logprobs", "truncate", "shift",   NULL};
 
 const struct mock_dialect mock_dialect_ollama = {.name = "ollama",
+                                                 .stop_is_list = true,
                                                  .content_type = "application/x-ndjson",
                                                  .no_retry_after = true,
                                                  .fields = fields,

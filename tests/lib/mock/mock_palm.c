@@ -154,6 +154,7 @@ static const char *const fields[] = {
     "maxOutputTokens", "stopSequences", "candidateCount", "instances",   "parameters", NULL};
 
 const struct mock_dialect mock_dialect_palm = {.name = "palm",
+                                               .stop_is_list = true,
                                                .content_type = "application/json; charset=UTF-8",
                                                .no_retry_after = true,
                                                .fields = fields,

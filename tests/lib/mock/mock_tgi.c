@@ -212,6 +212,7 @@ static void tgi_error(const struct mock_error *e, struct buf *out)
 static const char *const fields[] = {"inputs", "parameters", "stream", NULL};
 
 const struct mock_dialect mock_dialect_tgi = {.name = "tgi",
+                                              .stop_is_list = true,
                                               .content_type = "text/event-stream",
                                               .ping = ":\n\n",
                                               .no_retry_after = true,
