@@ -171,13 +171,14 @@ const char *claim_variant_name(enum claim_variant v); /* "current" */
 enum catalog_route { CATALOG_CHAT, CATALOG_TEXT, CATALOG_CHAT_ALSO };
 
 /* Of the claims that match (local beats shipped, pattern beats "*", later as_of beats earlier,
- * derived beats what it refines, higher confidence beats lower, further down in the source beats further up; valid on `day`;
- * variant current or conditional) one for each parameter. An unconditional local claim also beats
- * the shipped conditional ones of its parameter. `day` is "YYYY-MM-DD", given, never read from a
- * clock. A model that matches no pattern gets the claims of the provider's stand_in, else the "*"
- * claims. A behaviour that has only conditional claims gets the one that holds for an empty
- * request. false: provider unknown, or more conditional claims than rules hold. The first time tens
- * of microseconds, then below one: the snapshot keeps what it answered (without a lock). */
+ * derived beats what it refines, higher confidence beats lower, further down in the source beats
+ * further up; valid on `day`; variant current or conditional) one for each parameter. An
+ * unconditional local claim also beats the shipped conditional ones of its parameter. `day` is
+ * "YYYY-MM-DD", given, never read from a clock. A model that matches no pattern gets the claims of
+ * the provider's stand_in, else the "*" claims. A behaviour that has only conditional claims gets
+ * the one that holds for an empty request. false: provider unknown, or more conditional claims than
+ * rules hold. The first time tens of microseconds, then below one: the snapshot keeps what it
+ * answered (without a lock). */
 CATALOG_WARN_UNUSED bool snapshot_rules(const struct snapshot *s, const char *provider,
                                         const char *model, enum catalog_route route,
                                         const char *day, struct rules *out,

@@ -6,9 +6,9 @@
 
 /* Two sources disagree where the later, or else the more confident, is planned with: disputed.
  * Where neither is, nothing decides: overlapping. An expression against "*" is neither. Impossible:
- * no value or integer is left, a default or listed value outside of its own range, a range outside
- * of what the parameter can mean, a condition that never holds, what needs or excludes itself, an
- * end before the beginning, required and refused. */
+ * no value, integer or length is left, a default or listed value outside of its own range, a range
+ * outside of what the parameter can mean, a condition that never holds, what needs or excludes
+ * itself, an end before the beginning, required and refused. */
 enum check_kind {
     CHECK_STALE,        /* as_of older than stale_days; what has ended is left alone */
     CHECK_CONTRADICTED, /* probe or traffic say otherwise */

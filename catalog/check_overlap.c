@@ -53,6 +53,7 @@ static const char *difference(const struct claim *a, const struct claim *b)
         {"default", value_equal(a->fallback, b->fallback)},
         {"items_max", a->items_max == b->items_max},
         {"len_max", a->len_max == b->len_max},
+        {"len_min", a->len_min == b->len_min},
         {"no_blank", a->no_blank == b->no_blank},
         {"conflicts", same_json(a->conflicts, b->conflicts)},
         {"needs", same_json(a->needs, b->needs)},

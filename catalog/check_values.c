@@ -219,6 +219,13 @@ static bool ends_before_it_begins(const struct claim *c, struct fault *f)
                  c->valid_from);
 }
 
+static bool has_no_length(const struct claim *c, struct fault *f)
+{
+    return c->len_max > 0 && c->len_min > c->len_max &&
+           wrong(f, "no string is as long as %lld and not above %lld: correct one of them",
+                 (long long)c->len_min, (long long)c->len_max);
+}
+
 static bool is_required_and_refused(const struct claim *c, struct fault *f)
 {
     return c->is_required && (c->support == CLAIM_REJECTED || c->support == CLAIM_ABSENT) &&
@@ -235,12 +242,13 @@ static bool has_no_place(const struct claim *c, struct fault *f)
 bool check_impossible(const struct claim *c, char *out, size_t cap)
 {
     static bool (*const tests[])(const struct claim *, struct fault *) = {
-        has_no_range,           has_no_integer,           is_beyond_meaning,
-        has_no_value,
+        has_no_range,           has_no_integer,
+        is_beyond_meaning,      has_no_value,
 
-        has_value_out_of_range, has_default_out_of_range, has_hopeless_condition,
-        has_needed_conflict,    ends_before_it_begins,    is_required_and_refused,
-        has_no_place,
+        has_value_out_of_range, has_default_out_of_range,
+        has_hopeless_condition, has_needed_conflict,
+        ends_before_it_begins,  is_required_and_refused,
+        has_no_place,           has_no_length,
     };
     struct fault f = {out, cap};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

@@ -58,6 +58,7 @@ struct claim {
     struct value fallback; /* the provider's own default when the parameter is absent; VALUE_NONE:
                               not known */
     int64_t items_max, len_max; /* longest list, longest string; 0: not known */
+    int64_t len_min;            /* shortest string: of a parameter that is one, not of lists */
     bool no_blank;              /* list items of white space only are refused */
     const json_t *conflicts; /* array of canonical names that may not travel together with this one,
                                 or NULL */

@@ -69,6 +69,7 @@ static bool put_range(json_t *o, const struct claim *c)
            put(o, "default", value_json(c->fallback)) &&
            put(o, "items_max", count_or_null(c->items_max)) &&
            put(o, "len_max", count_or_null(c->len_max)) &&
+           put(o, "len_min", count_or_null(c->len_min)) &&
            put(o, "no_blank", json_boolean(c->no_blank));
 }
 
@@ -132,6 +133,22 @@ static size_t bounds_text(const struct claim *c, char *out, size_t cap)
                             is_closed ? "" : right);
 }
 
+static void put_length(const struct claim *c, size_t n, char *out, size_t cap)
+{
+    const char *gap = n ? " " : "";
+    if (n >= cap) {
+        return;
+    }
+    if (c->len_min && c->len_max) {
+        (void)snprintf(out + n, cap - n, "%s%lld..%lld chars", gap, (long long)c->len_min,
+                       (long long)c->len_max);
+    } else if (c->len_min) {
+        (void)snprintf(out + n, cap - n, "%s>=%lld chars", gap, (long long)c->len_min);
+    } else if (c->len_max) {
+        (void)snprintf(out + n, cap - n, "%s%lld chars", gap, (long long)c->len_max);
+    }
+}
+
 void claim_range_text(const struct claim *c, char *out, size_t cap)
 {
     out[0] = '\0';
@@ -145,9 +162,7 @@ void claim_range_text(const struct claim *c, char *out, size_t cap)
         n += (size_t)snprintf(out + n, cap - n, "%s%lld items", n ? " " : "",
                               (long long)c->items_max);
     }
-    if (c->len_max && n < cap) {
-        (void)snprintf(out + n, cap - n, "%s%lld chars", n ? " " : "", (long long)c->len_max);
-    }
+    put_length(c, n, out, cap);
 }
 
 static struct value number_value(const json_t *j)
@@ -173,6 +188,7 @@ void claim_range_text_json(const json_t *claim, char *out, size_t cap)
         .values = json_is_array(values) ? values : NULL,
         .items_max = json_integer_value(json_object_get(claim, "items_max")),
         .len_max = json_integer_value(json_object_get(claim, "len_max")),
+        .len_min = json_integer_value(json_object_get(claim, "len_min")),
     };
     claim_range_text(&c, out, cap);
 }

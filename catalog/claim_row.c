@@ -202,6 +202,7 @@ static void take_numbers(struct claim *c, const struct db_cell *cells)
     c->is_integer = cells[COLUMN_integer].i != 0;
     c->items_max = cells[COLUMN_items_max].i;
     c->len_max = cells[COLUMN_len_max].i;
+    c->len_min = cells[COLUMN_len_min].i;
     c->no_blank = cells[COLUMN_no_blank].i != 0;
     c->is_derived = cells[COLUMN_derived].i != 0;
     c->is_local = cells[COLUMN_local].i != 0;

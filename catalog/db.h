@@ -29,6 +29,7 @@
     X(default, ANY)                                                                                \
     X(items_max, COUNT)                                                                            \
     X(len_max, COUNT)                                                                              \
+    X(len_min, COUNT)                                                                              \
     X(no_blank, BOOL)                                                                              \
     X(conflicts, LIST)                                                                             \
     X(conflicts_text, LIST)                                                                        \

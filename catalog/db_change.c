@@ -27,9 +27,10 @@
     extern const char name[]
 DB_TEXT(catalog_db_schema, "catalog/schema.sql");
 DB_TEXT(catalog_db_002, "catalog/migrations/002.sql");
+DB_TEXT(catalog_db_003, "catalog/migrations/003.sql");
 
 /* From schema i + 1 to i + 2. */
-static const char *const migrations[DB_SCHEMA_VERSION - 1] = {catalog_db_002};
+static const char *const migrations[DB_SCHEMA_VERSION - 1] = {catalog_db_002, catalog_db_003};
 
 static bool execute(struct db *db, const char *sql, struct catalog_error *err)
 {

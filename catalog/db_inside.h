@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #define DB_PATH_MAX       4096
-#define DB_SCHEMA_VERSION 2
+#define DB_SCHEMA_VERSION 3
 
 enum statement {
     SQL_BEGIN,

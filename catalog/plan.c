@@ -79,6 +79,7 @@ static void reject(struct planning *pl, enum param p, enum reason reason)
         [REASON_CONFLICT] = "may not be combined there with another parameter of this request",
         [REASON_LIST_TOO_LONG] = "has more items than it takes",
         [REASON_STRING_TOO_LONG] = "is longer than it takes",
+        [REASON_STRING_TOO_SHORT] = "is shorter than it takes",
         [REASON_REQUIRED] = "is required there and no default is known",
     };
     pl->refused |= PARAM_BIT(p);

@@ -65,6 +65,7 @@ enum reason {
     REASON_UNKNOWN_PARAMETER, /* an unknown top-level field of the body; `name` says which */
     REASON_LIST_TOO_LONG,
     REASON_STRING_TOO_LONG,
+    REASON_STRING_TOO_SHORT,
     REASON_REQUIRED,  /* the provider refuses a request without it */
     REASON_WIRE_NAME, /* the provider's name for it differs */
     REASON_OTHER_SCOPE,

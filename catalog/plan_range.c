@@ -151,7 +151,10 @@ static struct plan_fitting fit_word(const struct claim *c, const char *word)
     if (c->values && !is_listed(c->values, word)) {
         return misfit(REASON_NOT_A_VALUE);
     }
-    return c->len_max > 0 && length_of(word) > c->len_max ? misfit(REASON_STRING_TOO_LONG) : fits;
+    if (c->len_max > 0 && length_of(word) > c->len_max) {
+        return misfit(REASON_STRING_TOO_LONG);
+    }
+    return c->len_min > 0 && length_of(word) < c->len_min ? misfit(REASON_STRING_TOO_SHORT) : fits;
 }
 
 /* ---- JSON */

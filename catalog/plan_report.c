@@ -21,6 +21,7 @@ static const char *const reason_names[] = {
     [REASON_UNKNOWN_PARAMETER] = "unknown_parameter",
     [REASON_LIST_TOO_LONG] = "list_too_long",
     [REASON_STRING_TOO_LONG] = "string_too_long",
+    [REASON_STRING_TOO_SHORT] = "string_too_short",
     [REASON_REQUIRED] = "required",
     [REASON_WIRE_NAME] = "wire_name",
     [REASON_OTHER_SCOPE] = "other_scope",

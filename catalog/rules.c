@@ -3,9 +3,9 @@
  *
  * Sources overlap and disagree; everything they say stays in the catalog. Here one claim is chosen
  * for each parameter (and for each condition of it), by one order of strength: what was set on this
- * machine beats what was shipped, an expression beats "*", a later date beats an earlier one, then a
- * derived row (it says more exactly what a row of its day says of a whole family), then confidence,
- * then the later row.
+ * machine beats what was shipped, an expression beats "*", a later date beats an earlier one, then
+ * a derived row (it says more exactly what a row of its day says of a whole family), then
+ * confidence, then the later row.
  *
  * Whoever sets a limit without a condition means it under every condition: an unconditional local
  * claim puts aside the shipped conditional ones of its parameter. A local claim does not make a

@@ -57,7 +57,8 @@ CREATE TABLE claim (
     "note"         TEXT,
     "conflicts_text" TEXT CHECK ("conflicts_text" IS NULL OR json_valid("conflicts_text")),
     "adds"         TEXT CHECK ("adds" IS NULL OR json_valid("adds")),
-    "local"        INTEGER
+    "local"        INTEGER,
+    "len_min"      INTEGER
 ) STRICT;
 CREATE INDEX claim_by_param ON claim ("provider", "param");
 
@@ -115,4 +116,4 @@ CREATE TRIGGER provider_lasts BEFORE DELETE ON provider BEGIN SELECT raise(ABORT
 CREATE TRIGGER version_stays BEFORE UPDATE ON version BEGIN SELECT raise(ABORT, 'versions are immutable'); END;
 CREATE TRIGGER version_lasts BEFORE DELETE ON version BEGIN SELECT raise(ABORT, 'versions are immutable'); END;
 
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

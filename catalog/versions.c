@@ -340,9 +340,9 @@ static void drop(json_t *claim, const json_t *fields, const char *field)
 static void drop_limits(json_t *claim, const json_t *fields, bool is_absent)
 {
     static const char *const limits[] = {
-        "min",      "max",   "min_exclusive", "max_exclusive", "integer",
-        "values",   "needs", "conflicts",     "items_max",     "len_max",
-        "no_blank", "adds",  "required",      "conflicts_text"};
+        "min",      "max",   "min_exclusive", "max_exclusive",  "integer",
+        "values",   "needs", "conflicts",     "items_max",      "len_max",
+        "no_blank", "adds",  "required",      "conflicts_text", "len_min"};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         drop(claim, fields, limits[i]);
     }

@@ -38,6 +38,7 @@ static const char help[] =
     "  --default JSON             the provider's own\n"
     "  --wire PATH                where it goes in the body, as generationConfig.topK\n"
     "  --items-max N, --len-max N longest list, longest string\n"
+    "  --len-min N                shortest string\n"
     "  --conflicts a,b            parameters that may not travel with it\n"
     "  --needs a,b                parameters that it needs\n"
     "  --required, --no-required  a request without it is refused, or not\n"
@@ -71,6 +72,7 @@ static const struct field {
     {"wire", "wire", TEXT},
     {"items-max", "items_max", COUNT},
     {"len-max", "len_max", COUNT},
+    {"len-min", "len_min", COUNT},
     {"conflicts", "conflicts", NAMES},
     {"needs", "needs", NAMES},
     {"required", "required", YES},

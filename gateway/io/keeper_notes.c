@@ -203,10 +203,11 @@ static json_t *rejected_fields(const char *day)
 {
     char source[64];
     (void)snprintf(source, sizeof source, "live traffic %s", day);
-    return json_pack("{s:s,s:s,s:s,s:s,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}",
+    return json_pack("{s:s,s:s,s:s,s:s,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}",
                      "support", "rejected", "source", source, "as_of", day, "confidence", "medium",
                      "required", "min", "max", "min_exclusive", "max_exclusive", "integer",
-                     "values", "default", "items_max", "len_max", "note", "valid_from", "valid_to");
+                     "values", "default", "items_max", "len_max", "len_min", "note", "valid_from",
+                     "valid_to");
 }
 
 bool keeper_notes_may_apply(const struct keeper_note *list, const struct keeper_note *n,

@@ -64,7 +64,7 @@ MAKE = {
     "verbosity": lambda r: r.choice(["low", "medium", "high"]),
     "prediction": lambda r: {"type": "content", "content": "Once"},
     "service_tier": lambda r: r.choice(["auto", "default", "flex", "priority"]),
-    "user": lambda r: r.choice(["user-1", "user-" + "x" * 60, "u" * 200]),
+    "user": lambda r: r.choice(["u", "user-1", "user-" + "x" * 60, "u" * 200]),
     "metadata": lambda r: r.choice([{}, {"team": "a"}]),
     "store": lambda r: r.random() < 0.5,
     "prompt_cache_key": lambda r: "key",

@@ -139,6 +139,8 @@ class Reader:
 
     def read_cohere(self):
         self.grab("strict_tools", None)
+        if at(self.body, "thinking.type") == "disabled":
+            self.grab("thinking.type", "reasoning_effort", lambda v: "none")
         self.read_openai()
 
     def read_ollama(self):

@@ -68,7 +68,7 @@ static const struct shipped {
     {"together", 52, 2},
     {"vllm", 93, 32},
     {"xai", 214, 0},
-    {"zhipu-glm", 161, 10},
+    {"zhipu-glm", 161, 14},
 };
 #define N_SHIPPED (sizeof shipped / sizeof shipped[0])
 #define N_LOCAL   44 /* the built-in engine's own claims are no facts about others */

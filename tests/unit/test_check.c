@@ -342,6 +342,7 @@ static void test_impossible(void **state)
     FINDS(CHECK_IMPOSSIBLE, CLAIM("*", "temperature", "\"values\":[\"low\",-1],"),
           "none of its 2 values");
     FINDS(CHECK_IMPOSSIBLE, CLAIM("*", "service_tier", "\"values\":[1],"), "none of its");
+    FINDS(CHECK_IMPOSSIBLE, CLAIM("*", "user", "\"len_min\":9,\"len_max\":8,"), "as long as 9");
     FINDS(CHECK_IMPOSSIBLE, CLAIM("*", "top_p", "\"conflicts\":[\"top_p\"],"),
           "conflicts with itself");
     FINDS(CHECK_IMPOSSIBLE,

@@ -353,7 +353,8 @@ static void test_claim_holds_on(void **state)
     "{\"models\":\"^a\",\"endpoint\":\"/chat\",\"param\":\"seed\",\"source_param\":\"Seed\","      \
     "\"wire\":\"x.seed\",\"support\":\"yes\",\"required\":true,\"min\":-9223372036854775808,"      \
     "\"max\":9223372036854775807,\"min_exclusive\":true,\"max_exclusive\":true,\"integer\":true,"  \
-    "\"values\":[1,2],\"default\":7,\"items_max\":4,\"len_max\":5,\"no_blank\":true,"              \
+    "\"values\":[1,2],\"default\":7,\"items_max\":4,\"len_max\":5,\"len_min\":2,\"no_blank\":"     \
+    "true,"                                                                                        \
     "\"conflicts\":[\"top_p\"],\"conflicts_text\":[\"some mode\"],\"needs\":[\"n\"],"              \
     "\"adds\":{\"do_sample\":true},\"when\":{\"param\":\"seed\",\"not_in\":[\"0\"]},"              \
     "\"when_text\":\"not always\",\"variant\":\"conditional\",\"derived\":true,\"local\":true,"    \
@@ -504,6 +505,8 @@ static void test_ranges(void **state)
         {"{\"min\":-0.5}", "-0.5.."},
         {"{\"values\":[\"low\",2]}", "\"low\"|2"},
         {"{\"items_max\":4,\"len_max\":16}", "4 items 16 chars"},
+        {"{\"len_min\":6,\"len_max\":128}", "6..128 chars"},
+        {"{\"len_min\":6}", ">=6 chars"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char out[64];

@@ -288,7 +288,8 @@ static bool value_fits(const struct plan *p, const struct claim *c, enum param q
         return number_fits(c, v.d);
     case VALUE_STRING:
         return (!c->values || is_word_in(c->values, v.s)) &&
-               (c->len_max == 0 || (int64_t)strlen(v.s) <= c->len_max);
+               (c->len_max == 0 || (int64_t)strlen(v.s) <= c->len_max) &&
+               (int64_t)strlen(v.s) >= c->len_min;
     case VALUE_JSON:
         return json_fits(p, c, q, v.j);
     default:

@@ -289,10 +289,10 @@ static void test_too_many_conditions(void **state)
 struct looking {
     const struct snapshot *s;
     const struct provider *p;
-    const struct claim *c;      /* does it hold for some model, on some day? */
-    enum catalog_route route;   /* of its endpoint */
-    const char *by;             /* a row that holds in its place, or NULL */
-    const char *models[64];     /* expressions of the provider's rows about the same */
+    const struct claim *c;    /* does it hold for some model, on some day? */
+    enum catalog_route route; /* of its endpoint */
+    const char *by;           /* a row that holds in its place, or NULL */
+    const char *models[64];   /* expressions of the provider's rows about the same */
     size_t n_models, n_losers;
 };
 

@@ -437,11 +437,11 @@ static void test_newer_schema(void **state)
     sqlite3 *s;
     (void)must_build(three);
     assert_int_equal(sqlite3_open(db_path, &s), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(s, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(s, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(s), SQLITE_OK);
     assert_false(catalog_unset(db_path, &o, &stamp, NULL, &err));
     assert_int_equal(err.code, CATALOG_BAD_DB);
-    assert_non_null(strstr(err.text, "schema 3"));
+    assert_non_null(strstr(err.text, "schema 4"));
     err = (struct catalog_error){0};
     assert_false(catalog_migrate(db_path, &err));
     err = (struct catalog_error){0};

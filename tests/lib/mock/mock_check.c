@@ -265,6 +265,11 @@ static bool check_string(struct look *l, enum param p, const struct claim *c, co
         return fault(l->e, MOCK_FAULT_TOO_LONG, l->wire[p], v, "%lld characters",
                      (long long)c->len_max);
     }
+    if (c->len_min > 0 && sampling_table[p].type == VALUE_STRING &&
+        json_string_length(v) < (size_t)c->len_min) {
+        return fault(l->e, MOCK_FAULT_BELOW, l->wire[p], v, "%lld characters",
+                     (long long)c->len_min);
+    }
     return !c->no_blank || !is_blank(s) ||
            fault(l->e, MOCK_FAULT_VALUE, l->wire[p], v, "strings that are not only white space");
 }
