@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #ifndef ISOTHERM_VERSION
 #define ISOTHERM_VERSION "0.1.0"
@@ -408,6 +409,16 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *ud, void
     return loop_watch(u->loop, fd, events, on_socket_event, u) ? 0 : -1;
 }
 
+/* Curl may close a socket before it says CURL_POLL_REMOVE, or without it. By then the number may be
+ * another socket's, of another thread or one that this loop watches, whose watch would end instead:
+ * so the watch ends here, while the number is still ours. */
+static int on_curl_close(void *ud, curl_socket_t fd)
+{
+    struct upstream *u = ud; /* which outlives every connection of its multi handle */
+    loop_unwatch(u->loop, fd);
+    return close(fd);
+}
+
 static void on_curl_timeout(void *ud)
 {
     struct upstream *u = ud;
@@ -548,6 +559,8 @@ static bool set_callbacks(CURL *e, struct upstream_call *c)
     SET(CURLOPT_HEADERDATA, (void *)c);
     SET(CURLOPT_PREREQFUNCTION, on_request);
     SET(CURLOPT_PREREQDATA, (void *)c);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_curl_close);
+    SET(CURLOPT_CLOSESOCKETDATA, (void *)c->up); /* the connection outlives the call */
     return ok;
 }
 
