@@ -129,6 +129,16 @@ json_t *backend_object(const char *key, json_t *value, ...)
     return o;
 }
 
+json_t *backend_list(json_t *only)
+{
+    json_t *list = json_array();
+    if (json_array_append_new(list, only) != 0) { /* takes it either way */
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
 bool backend_no_memory(struct failure *f)
 {
     return failure_set(f, 500, "out_of_memory", NULL, "out of memory while writing the request");

@@ -119,6 +119,7 @@ bool backend_encode_chat(const struct call *c, backend_build_fn *build, struct b
 /* An object of pairs of a key (a literal) and a value (taken), ended by NULL. New reference; NULL:
  * memory, also where a value is NULL. */
 json_t *backend_object(const char *key, json_t *value, ...) __attribute__((sentinel));
+json_t *backend_list(json_t *only);        /* the same with a list of one */
 bool backend_no_memory(struct failure *f); /* 500, while writing a request; always false */
 bool backend_is_word(const json_t *v, const char *word); /* the string `word` */
 /* Replaces *value (taken) by `by` (taken); NULL: failed, for want of memory unless f says why. */

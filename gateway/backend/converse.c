@@ -249,8 +249,7 @@ static bool set_system(struct encoding *e, const struct buf *system, json_t *bod
         return json_array_insert_new(json_object_get(first, "content"), 0, block) == 0 ||
                backend_no_memory(e->f);
     }
-    return json_object_set_new(body, "system", json_pack("[o]", block)) == 0 ||
-           backend_no_memory(e->f);
+    return json_object_set_new(body, "system", backend_list(block)) == 0 || backend_no_memory(e->f);
 }
 
 /* The first id that was rewritten, as asked: the turns with their copies do not live as long. */

@@ -56,7 +56,8 @@ static json_t *declaration(const json_t *tool, size_t at, enum google_form form,
         return NULL;
     }
     const char *about = json_string_value(description);
-    json_t *out = json_pack("{s:O,s:s}", "name", name, "description", about ? about : "");
+    json_t *out = backend_object("name", json_incref(name), "description",
+                                 json_string(about ? about : ""), NULL);
     bool is_old = form == GOOGLE_OPENAPI;
     if (out && json_object_size(schema) > 0) {
         json_t *wire = is_old ? google_schema(schema, form, r) : json_incref((json_t *)schema);
@@ -84,7 +85,7 @@ static json_t *wire_tools(const json_t *tools, enum google_form form, struct goo
             list = NULL;
         }
     }
-    return list ? json_pack("[{s:o}]", "functionDeclarations", list) : NULL;
+    return backend_list(backend_object("functionDeclarations", list, NULL));
 }
 
 static json_t *wire_tool_choice(const json_t *v, struct failure *f)
@@ -410,7 +411,7 @@ static bool sort_results(struct building *b, const json_t *blocks, json_t *parts
 static json_t *parts_of(struct building *b, const json_t *content)
 {
     if (json_is_string(content)) {
-        return json_pack("[o]", text_part(content));
+        return backend_list(text_part(content));
     }
     json_t *parts = json_array();
     size_t n_calls = 0, n_results = 0;
@@ -451,16 +452,16 @@ static bool wire_contents(struct building *b, const json_t *turns)
 static bool put_system(const struct call *c, const struct buf *system, json_t *body,
                        json_t *contents, struct failure *f)
 {
-    json_t *text = json_stringn(system->p, system->len);
+    json_t *part = backend_object("text", json_stringn(system->p, system->len), NULL);
     if (!backend_refuses(c, BEHAVIOUR_SYSTEM_ROLE)) {
-        return json_object_set_new(body, "systemInstruction",
-                                   json_pack("{s:[{s:o}]}", "parts", "text", text)) == 0;
+        return json_object_set_new_nocheck(body, "systemInstruction",
+                                           backend_object("parts", backend_list(part), NULL)) == 0;
     }
     struct adjustment a = {.name = "messages", .action = ACTION_REWRITTEN, .reason = REASON_ROLE};
     a.asked = (struct value){.type = VALUE_STRING, .s = "system"};
     a.sent = (struct value){.type = VALUE_STRING, .s = "user"};
     json_t *parts = json_object_get(json_array_get(contents, 0), "parts");
-    return json_array_insert_new(parts, 0, json_pack("{s:o}", "text", text)) == 0 &&
+    return json_array_insert_new(parts, 0, part) == 0 &&
            backend_note(c, BEHAVIOUR_SYSTEM_ROLE, &a, f);
 }
 

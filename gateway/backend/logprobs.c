@@ -2,6 +2,8 @@
  * all; all become the floor. */
 #include "logprobs.h"
 
+#include "backend.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -36,15 +38,10 @@ static json_t *bytes_of(const json_t *token)
 /* New reference. bytes NULL or no array: taken from the text. top NULL: no such field. */
 static json_t *make_item(const json_t *token, json_t *logprob, const json_t *bytes, json_t *top)
 {
-    json_t *o = json_object();
-    const char *s = json_string_value(token);
+    json_t *text = json_is_string(token) ? json_incref((json_t *)token) : json_string("");
     json_t *b = json_is_array(bytes) ? json_incref((json_t *)bytes) : bytes_of(token);
-    bool ok = o && json_object_set_new(o, "token",
-                                       json_stringn(s ? s : "", json_string_length(token))) == 0;
-    ok = json_object_set_new(o, "logprob", logprob) == 0 && ok;
-    ok = json_object_set_new(o, "bytes", b) == 0 && ok;
-    ok = (!top || json_object_set_new(o, "top_logprobs", top) == 0) && ok;
-    if (!ok) {
+    json_t *o = backend_object("token", text, "logprob", logprob, "bytes", b, NULL);
+    if (top && json_object_set_new_nocheck(o, "top_logprobs", top) != 0) {
         json_decref(o);
         return NULL;
     }

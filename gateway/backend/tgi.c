@@ -161,7 +161,7 @@ static bool take_event(struct decoder *d, const json_t *o)
     const json_t *token = json_object_get(o, "token"), *text = json_object_get(token, "text");
     bool is_said = !json_is_true(json_object_get(token, "special")); /* end marks are not */
     json_t *item = logprobs_text_item(token, json_object_get(o, "top_tokens"));
-    json_t *items = item ? json_pack("[o]", item) : NULL;
+    json_t *items = item ? backend_list(item) : NULL;
     bool ok = !is_said || emit_text(&d->out, DELTA_TEXT, 0, text, items);
     json_decref(items);
     return ok && (!json_is_string(json_object_get(o, "generated_text")) ||

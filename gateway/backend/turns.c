@@ -227,16 +227,16 @@ static void look_at_keys(struct building *t, const json_t *message)
     json_object_foreach ((json_t *)message, key, value) {
         bool is_known =
             json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-            is_known = is_known || strcmp(key, known[i]) == 0;
+        for (size_t i = 0; !is_known && i < sizeof known / sizeof *known; i++) {
+            is_known = strcmp(key, known[i]) == 0;
         }
         if (!is_known && !t->unknown_key) {
             t->unknown_key = key;
         }
-    }
-    if (!t->name && json_is_string(json_object_get(message, "name")) &&
-        !backend_is_word(json_object_get(message, "role"), "tool")) {
-        t->name = json_object_get(message, "name");
+        if (!t->name && json_is_string(value) && strcmp(key, "name") == 0 &&
+            !backend_is_word(json_object_get(message, "role"), "tool")) {
+            t->name = value;
+        }
     }
 }
 

@@ -33,16 +33,8 @@ void buf_release(struct buf *b)
     *b = (struct buf){.limit = b->limit};
 }
 
-/* Room for n more bytes and a NUL. */
-static bool reserve(struct buf *b, size_t n)
+static bool grow(struct buf *b, size_t need)
 {
-    if (b->limit == SIZE_MAX || n > b->limit - b->len) {
-        return false;
-    }
-    size_t need = b->len + n + 1;
-    if (need <= b->cap) {
-        return true;
-    }
     size_t cap = b->cap ? b->cap : BUF_FIRST_CAP;
     while (cap < need) { /* small ones reach a page in few steps */
         cap = cap > SIZE_MAX / 4 ? need : cap * (cap < BUF_PAGE ? 4 : 2);
@@ -55,6 +47,16 @@ static bool reserve(struct buf *b, size_t n)
     b->p = p;
     b->cap = cap;
     return true;
+}
+
+/* Room for n more bytes and a NUL. */
+static bool reserve(struct buf *b, size_t n)
+{
+    if (b->limit == SIZE_MAX || n > b->limit - b->len) {
+        return false;
+    }
+    size_t need = b->len + n + 1;
+    return need <= b->cap || grow(b, need);
 }
 
 bool buf_append(struct buf *b, const char *p, size_t n)

@@ -2,12 +2,13 @@
  * is the shortest that anybody wrote by hand; 17 always do. The decimal point is put in by us,
  * since printf follows the locale.
  *
- * Strings are most of what is written: eight bytes are looked at in one step, and nothing on the
- * way to a byte goes through printf.
+ * Strings are most of what is written: eight bytes are looked at in one step, nothing on the way to
+ * a byte goes through printf, and what is written is gathered before it is appended.
  */
 #include "jsonio.h"
 
 #include "limits.h"
+#include <assert.h>
 #include <endian.h>
 #include <math.h>
 #include <stdint.h>
@@ -88,38 +89,29 @@ size_t jsonio_format_double(double d, char out[JSONIO_DOUBLE_MAX])
     return strlen(out);
 }
 
-bool jsonio_write_double(struct buf *b, double d)
-{
-    char text[JSONIO_DOUBLE_MAX];
-    size_t n = jsonio_format_double(d, text);
-    return buf_append(b, text, n);
-}
-
-#define CHUNK         512 /* bytes of a string that are written in one step */
+#define STAGE         4096 /* bytes that are gathered: an append costs as much as some dozen of them */
+#define CHUNK         256 /* bytes of a string that are written in one step */
 #define ESCAPE_MAX    6
 #define WORD          8 /* bytes that are looked at together */
 #define EVERY_BYTE(x) (UINT64_C(0x0101010101010101) * (x))
 
-/* The highest bit of each byte below `n` (at most 0x80). The carries of the subtraction can set
- * more behind such a byte, never before the first one. */
-static uint64_t mark_less(uint64_t word, unsigned n)
-{
-    return (word - EVERY_BYTE(n)) & ~word & EVERY_BYTE(0x80);
-}
-
+/* In a byte that is `c`, and in none below 0x80 before the first such, the subtraction sets the
+ * highest bit: its carries go on behind that byte only. */
 static uint64_t mark_byte(uint64_t word, unsigned char c)
 {
-    return mark_less(word ^ EVERY_BYTE(c), 1);
+    return (word ^ EVERY_BYTE(c)) - EVERY_BYTE(1);
 }
 
-/* Of the next eight bytes, how many can stand for themselves before the first one that cannot. */
+/* Of the next eight bytes, how many can stand for themselves before the first one that cannot.
+ * Every byte from 0x80 on can: it is part of a longer character. */
 static size_t count_plain(const char *s)
 {
     uint64_t word;
     memcpy(&word, s, sizeof word);
     word = le64toh(word);
-    uint64_t marks = mark_less(word, 0x20) | mark_byte(word, '"') | mark_byte(word, '\\') |
+    uint64_t marks = (word - EVERY_BYTE(0x20)) | mark_byte(word, '"') | mark_byte(word, '\\') |
                      mark_byte(word, 0x7f);
+    marks &= ~word & EVERY_BYTE(0x80);
     return marks ? (size_t)__builtin_ctzll(marks) / 8 : WORD;
 }
 
@@ -169,103 +161,139 @@ static size_t put_escaped(char *out, const char *s, size_t len)
     return n;
 }
 
-/* A string between two characters of the structure around it ('\0': none), gathered first: an
- * append costs as much as some dozen bytes. */
-static bool write_between(struct buf *b, char before, const char *s, size_t len, char after)
+struct writer {
+    struct buf *to;
+    size_t n;
+    char text[STAGE];
+};
+
+static void begin(struct writer *w, struct buf *to)
 {
-    char text[2 + CHUNK * ESCAPE_MAX + WORD + 2];
-    size_t n = 0, at = 0;
-    if (before) {
-        text[n++] = before;
+    w->to = to;
+    w->n = 0; /* the text stays as it is: zeroing would cost more than most texts */
+}
+
+static bool flush(struct writer *w)
+{
+    size_t n = w->n;
+    w->n = 0;
+    return buf_append(w->to, w->text, n);
+}
+
+static bool has_room(struct writer *w, size_t n)
+{
+    return n <= sizeof w->text - w->n || flush(w);
+}
+
+static bool put_char(struct writer *w, char c)
+{
+    bool ok = has_room(w, 1);
+    if (ok) {
+        w->text[w->n++] = c;
     }
-    text[n++] = '"';
-    do {
-        size_t part = len - at < CHUNK ? len - at : CHUNK;
-        n += put_escaped(text + n, s + at, part);
-        at += part;
-        if (at < len) {
-            if (!buf_append(b, text, n)) {
-                return false;
-            }
-            n = 0;
-        }
-    } while (at < len);
-    text[n++] = '"';
-    if (after) {
-        text[n++] = after;
+    return ok;
+}
+
+static bool put(struct writer *w, const char *s, size_t len)
+{
+    if (!has_room(w, len)) {
+        return false;
     }
-    return buf_append(b, text, n);
+    memcpy(w->text + w->n, s, len);
+    w->n += len;
+    return true;
+}
+
+static bool write_string(struct writer *w, const char *s, size_t len)
+{
+    static_assert(CHUNK * ESCAPE_MAX + WORD + 1 <= STAGE, "a step fits");
+    bool ok = put_char(w, '"');
+    for (size_t at = 0, part; ok && at < len; at += part) {
+        part = len - at < CHUNK ? len - at : CHUNK;
+        ok = has_room(w, part * ESCAPE_MAX + WORD);
+        w->n += ok ? put_escaped(w->text + w->n, s + at, part) : 0;
+    }
+    return ok && put_char(w, '"');
 }
 
 bool jsonio_write_string(struct buf *b, const char *s, size_t len)
 {
-    return write_between(b, '\0', s, len, '\0');
+    struct writer w;
+    begin(&w, b);
+    return write_string(&w, s, len) && flush(&w);
 }
 
-static bool write_integer(struct buf *b, json_int_t v)
+static bool write_integer(struct writer *w, json_int_t v)
 {
     char text[24];
     bool is_negative = v < 0;
     text[0] = '-';
     uint64_t size = is_negative ? -(uint64_t)v : (uint64_t)v;
     size_t n = put_digits(text + is_negative, size, 1);
-    return buf_append(b, text, n + is_negative);
+    return put(w, text, n + is_negative);
 }
 
-static bool write_value(struct buf *b, const json_t *v, unsigned depth);
-
-static bool write_object(struct buf *b, const json_t *v, unsigned depth)
+static bool write_double(struct writer *w, double d)
 {
-    bool ok = json_object_size(v) > 0 || buf_append(b, "{", 1);
-    char before = '{';
-    const char *key;
-    json_t *item;
-    json_object_foreach ((json_t *)v, key,
-                         item) { /* the macro wants no const; nothing is changed */
-        ok = ok && write_between(b, before, key, strlen(key), ':') &&
-             write_value(b, item, depth + 1);
-        before = ',';
+    char text[JSONIO_DOUBLE_MAX];
+    size_t n = jsonio_format_double(d, text);
+    return put(w, text, n);
+}
+
+static bool write_value(struct writer *w, const json_t *v, unsigned depth);
+
+static bool write_object(struct writer *w, const json_t *v, unsigned depth)
+{
+    bool ok = put_char(w, '{'), is_first = true;
+    json_t *object = (json_t *)v; /* jansson's iterators lack const */
+    for (void *at = json_object_iter(object); ok && at; at = json_object_iter_next(object, at)) {
+        ok = (is_first || put_char(w, ',')) &&
+             write_string(w, json_object_iter_key(at), json_object_iter_key_len(at)) &&
+             put_char(w, ':') && write_value(w, json_object_iter_value(at), depth + 1);
+        is_first = false;
     }
-    return ok && buf_append(b, "}", 1);
+    return ok && put_char(w, '}');
 }
 
-static bool write_array(struct buf *b, const json_t *v, unsigned depth)
+static bool write_array(struct writer *w, const json_t *v, unsigned depth)
 {
-    bool ok = buf_append(b, "[", 1);
+    bool ok = put_char(w, '[');
     for (size_t i = 0; ok && i < json_array_size(v); i++) {
-        ok = (i == 0 || buf_append(b, ",", 1)) && write_value(b, json_array_get(v, i), depth + 1);
+        ok = (i == 0 || put_char(w, ',')) && write_value(w, json_array_get(v, i), depth + 1);
     }
-    return ok && buf_append(b, "]", 1);
+    return ok && put_char(w, ']');
 }
 
-static bool write_value(struct buf *b, const json_t *v, unsigned depth)
+static bool write_value(struct writer *w, const json_t *v, unsigned depth)
 {
     if (depth > 4 * LIMIT_NESTING) {
         return false;
     }
     switch (json_typeof(v)) {
     case JSON_OBJECT:
-        return write_object(b, v, depth);
+        return write_object(w, v, depth);
     case JSON_ARRAY:
-        return write_array(b, v, depth);
+        return write_array(w, v, depth);
     case JSON_STRING:
-        return jsonio_write_string(b, json_string_value(v), json_string_length(v));
+        return write_string(w, json_string_value(v), json_string_length(v));
     case JSON_INTEGER:
-        return write_integer(b, json_integer_value(v));
+        return write_integer(w, json_integer_value(v));
     case JSON_REAL:
-        return jsonio_write_double(b, json_real_value(v));
+        return write_double(w, json_real_value(v));
     case JSON_TRUE:
-        return buf_puts(b, "true");
+        return put(w, "true", 4);
     case JSON_FALSE:
-        return buf_puts(b, "false");
+        return put(w, "false", 5);
     default:
-        return buf_puts(b, "null");
+        return put(w, "null", 4);
     }
 }
 
 bool jsonio_write(struct buf *b, const json_t *v)
 {
-    return v && write_value(b, v, 0);
+    struct writer w;
+    begin(&w, b);
+    return v && write_value(&w, v, 0) && flush(&w);
 }
 
 /* Whether there are so few brackets, in strings or not, that the text cannot be too deep: so it is

@@ -15,7 +15,6 @@
  * needs, UTF-8 as it is. */
 bool jsonio_write(struct buf *b, const json_t *v);
 bool jsonio_write_string(struct buf *b, const char *s, size_t len);
-bool jsonio_write_double(struct buf *b, double d);
 #define JSONIO_DOUBLE_MAX 32
 size_t jsonio_format_double(double d, char out[JSONIO_DOUBLE_MAX]);
 

@@ -135,6 +135,31 @@ static void test_long_strings_come_back(void **state)
     }
 }
 
+/* What is gathered before it is appended may be full at any byte of any value. */
+static void test_values_of_every_kind_at_every_place(void **state)
+{
+    (void)state;
+    struct buf b;
+    char pad[700];
+    buf_init(&b, 1u << 16);
+    memset(pad, '\n', sizeof pad);
+    for (size_t len = 0; len < sizeof pad; len++) {
+        json_t *all = json_array();
+        for (int i = 0; i < 60; i++) {
+            json_t *one = json_pack("{s:b,s:b,s:n,s:[i,f,{}],s:{s:s%}}", "yes", 1, "no", 0, "none",
+                                    "list", -1234567, 0.5, "in", "text", pad, i == 0 ? len : 50);
+            assert_int_equal(json_array_append_new(all, one), 0);
+        }
+        char *want = json_dumps(all, JSON_COMPACT);
+        buf_clear(&b);
+        assert_true(jsonio_write(&b, all));
+        assert_string_equal(b.p, want);
+        free(want);
+        json_decref(all);
+    }
+    buf_release(&b);
+}
+
 static void test_a_comma_locale_changes_nothing(void **state)
 {
     (void)state;
@@ -232,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_integers_to_both_ends),
         cmocka_unit_test(test_every_byte_at_every_place),
         cmocka_unit_test(test_long_strings_come_back),
+        cmocka_unit_test(test_values_of_every_kind_at_every_place),
         cmocka_unit_test(test_a_comma_locale_changes_nothing),
         cmocka_unit_test(test_strings_are_escaped_as_json_needs),
         cmocka_unit_test(test_bad_texts_are_refused),
