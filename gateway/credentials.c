@@ -173,16 +173,6 @@ void credentials_wipe(struct credentials *c)
 
 /* ---- signature */
 
-static const char *header_value(const struct headers *h, const char *name)
-{
-    for (size_t i = 0; i < h->n; i++) {
-        if (strcmp(h->h[i].name, name) == 0) {
-            return h->h[i].value;
-        }
-    }
-    return "";
-}
-
 bool credentials_sign(const struct credentials *c, const struct target *t, struct slice body,
                       int64_t time_s, struct headers *h, struct failure *f)
 {
@@ -190,12 +180,12 @@ bool credentials_sign(const struct credentials *c, const struct target *t, struc
         return true;
     }
     char host[256] = "";
-    const char *path = "";
+    const char *path = "", *content_type = headers_get(h, "content-type");
     (void)host_of(t->url, host, sizeof host, &path); /* "" is refused below */
     struct sigv4_request r = {.method = "POST",
                               .host = host,
                               .path = path,
-                              .content_type = header_value(h, "content-type"),
+                              .content_type = content_type ? content_type : "",
                               .body = body,
                               .region = c->region,
                               .service = t->provider->sign_service,
@@ -207,10 +197,11 @@ bool credentials_sign(const struct credentials *c, const struct target *t, struc
     if (!sigv4_sign(&r, &s, f)) {
         return false;
     }
-    bool ok = headers_add(h, "x-amz-date", s.date, false) &&
-              headers_add(h, "x-amz-content-sha256", s.content_sha256, false) &&
-              (!r.session_token || headers_add(h, "x-amz-security-token", r.session_token, true)) &&
-              headers_add(h, "authorization", s.authorization, true);
+    bool ok =
+        headers_add(h, "x-amz-date", s.date) &&
+        headers_add(h, "x-amz-content-sha256", s.content_sha256) &&
+        (!r.session_token || headers_add_secret(h, "x-amz-security-token", "", r.session_token)) &&
+        headers_add_secret(h, "authorization", "", s.authorization);
     explicit_bzero(&s, sizeof s);
     return ok || failure_set(f, 500, "bad_header", NULL,
                              "the signature of a request to provider '%.64s' cannot be sent",

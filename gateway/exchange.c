@@ -121,7 +121,7 @@ static enum next step_encode(struct exchange *x)
     const struct target *t = &x->prep.target;
     buf_release(&x->body);
     buf_init(&x->body, LIMIT_BODY_BYTES * 2); /* escapes may grow a body */
-    memset(&x->headers, 0, sizeof x->headers);
+    headers_release(&x->headers);
     bool ok = find_credentials(x, &c) &&
               prepare_encode(&x->prep, x->at_call, c.key[0] ? c.key : NULL, &x->body, &x->headers,
                              &x->fail) &&
@@ -298,7 +298,7 @@ static void release(struct exchange *x)
     snapshot_release(x->snap);
     buf_release(&x->body);
     buf_release(&x->refusal);
-    explicit_bzero(&x->headers, sizeof x->headers);
+    headers_release(&x->headers);
     free(x);
 }
 

@@ -318,7 +318,7 @@ static bool call_upstream(struct exchange *x)
                                                   .on_piece = on_piece,
                                                   .on_end = on_upstream_end,
                                                   .on_resend = on_resend};
-    struct upstream_header h[BACKEND_HEADERS_MAX];
+    struct upstream_header h[HEADERS_MAX];
     for (size_t i = 0; i < x->headers.n; i++) {
         h[i] = (struct upstream_header){x->headers.h[i].name, x->headers.h[i].value};
     }

@@ -4,7 +4,6 @@
 
 #include "base/jsonio.h"
 #include "credentials.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define EXPLAIN_TARGETS_MAX 64
@@ -47,16 +46,16 @@ static json_t *requests_json(struct prepared *p, const struct prepare_env *env, 
 {
     const char *key = credentials_are_sent(env->conf, &p->target) ? "***" : NULL;
     json_t *list = json_array();
-    struct headers *h = calloc(1, sizeof *h); /* 68 KB */
+    struct headers h = {.n = 0};
     struct buf body;
     size_t n_bytes = 0;
-    bool ok = list && h;
+    bool ok = list != NULL;
     buf_init(&body, EXPLAIN_BYTES_MAX);
     for (size_t i = 0; ok && i < p->n_calls; i++) {
         buf_clear(&body);
-        h->n = 0;
-        ok = prepare_encode(p, i, key, &body, h, f) &&
-             json_array_append_new(list, request_json(p, &body, h)) == 0;
+        headers_release(&h);
+        ok = prepare_encode(p, i, key, &body, &h, f) &&
+             json_array_append_new(list, request_json(p, &body, &h)) == 0;
         n_bytes += body.len;
         if (ok && n_bytes > EXPLAIN_BYTES_MAX) {
             ok = failure_set(f, 413, "too_large", NULL,
@@ -65,7 +64,7 @@ static json_t *requests_json(struct prepared *p, const struct prepare_env *env, 
         }
     }
     buf_release(&body);
-    free(h);
+    headers_release(&h);
     if (!ok) {
         json_decref(list);
         (void)failure_set(f, 503, "out_of_memory", NULL, "out of memory");

@@ -6,7 +6,6 @@
 
 #include "gateway/base/jsonio.h"
 #include <assert.h>
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,37 +37,9 @@ struct decoder *backend_decoder(const struct backend *b, const struct provider *
 
 /* ---- headers */
 
-/* The value is `before` and `value`, put together where it is to stay: a key leaves no copy. */
-static bool put_header(struct headers *h, const char *name, const char *before, const char *value,
-                       bool is_secret)
+static const struct backend *dialect_of(const struct call *c)
 {
-    size_t name_len = strlen(name), before_len = strlen(before), value_len = strlen(value);
-    if (h->n == BACKEND_HEADERS_MAX || !name[0] || name_len >= sizeof h->h->name ||
-        value_len >= sizeof h->h->value - before_len) {
-        return false;
-    }
-    for (const char *p = name; *p; p++) {
-        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '_') {
-            return false;
-        }
-    }
-    for (const char *p = value; *p; p++) {
-        if (((unsigned char)*p < 0x20 && *p != '\t') ||
-            *p == 0x7f) { /* a line break would begin another header */
-            return false;
-        }
-    }
-    struct header *at = &h->h[h->n++];
-    memcpy(at->name, name, name_len + 1);
-    memcpy(at->value, before, before_len);
-    memcpy(at->value + before_len, value, value_len + 1);
-    at->is_secret = is_secret;
-    return true;
-}
-
-bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret)
-{
-    return put_header(h, name, "", value, is_secret);
+    return c->backend ? c->backend : backend_find(c->provider->dialect);
 }
 
 static bool add_key(const struct call *c, struct headers *h)
@@ -78,20 +49,26 @@ static bool add_key(const struct call *c, struct headers *h)
         return true;
     }
     if (p->auth == CATALOG_AUTH_HEADER) {
-        return p->auth_header && headers_add(h, p->auth_header, c->key, true);
+        return p->auth_header && headers_add_secret(h, p->auth_header, "", c->key);
     }
-    return put_header(h, "authorization", "Bearer ", c->key, true);
+    return headers_add_secret(h, "authorization", "Bearer ", c->key);
 }
 
 static bool add_headers(const struct call *c, struct headers *h, struct failure *f)
 {
-    bool ok = headers_add(h, "content-type", "application/json", false) &&
-              headers_add(h, "accept", c->stream ? "text/event-stream" : "application/json", false);
+    const char *stream = dialect_of(c)->stream_type;
+    const char *accept = !c->stream ? "application/json" : stream ? stream : "text/event-stream";
+    bool ok =
+        headers_add(h, "content-type", "application/json") && headers_add(h, "accept", accept);
     const char *name;
     json_t *value;
     json_object_foreach ((json_t *)c->provider->headers, name,
                          value) { /* the macro wants no const */
-        ok = ok && json_is_string(value) && headers_add(h, name, json_string_value(value), false);
+        ok = ok && json_is_string(value) && headers_add(h, name, json_string_value(value));
+    }
+    bool has_key = ok && add_key(c, h);
+    if (h->is_failed) {
+        return backend_no_memory(f);
     }
     if (!ok) {
         return failure_set(
@@ -99,7 +76,7 @@ static bool add_headers(const struct call *c, struct headers *h, struct failure 
             "a fixed header of provider '%.64s' cannot be sent: look at its catalog source",
             c->provider->id);
     }
-    if (!add_key(c, h)) {
+    if (!has_key) {
         return failure_set(
             f, 500, "bad_api_key", NULL,
             "the api key of provider '%.64s' is too long or holds control characters: set it again",
@@ -233,11 +210,6 @@ static bool stop_list(const struct call *c, const json_t *all, json_t **out)
     }
     *out = list;
     return true;
-}
-
-static const struct backend *dialect_of(const struct call *c)
-{
-    return c->backend ? c->backend : backend_find(c->provider->dialect);
 }
 
 /* What `p` looks like on the wire. *value is yours; NULL: nothing of its own is written. */

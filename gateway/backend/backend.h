@@ -16,19 +16,8 @@
 #include "gateway/answer.h"
 #include "gateway/base/buf.h"
 #include "gateway/base/failure.h"
+#include "headers.h"
 #include "pieces.h"
-
-#define BACKEND_HEADERS_MAX 16
-struct header {
-    char name[48];
-    char value[4200];
-    bool is_secret;
-};
-struct headers {
-    struct header h[BACKEND_HEADERS_MAX];
-    size_t n;
-};
-bool headers_add(struct headers *h, const char *name, const char *value, bool is_secret);
 
 /* What is to be said, to whom. Borrowed. */
 struct backend;
@@ -77,6 +66,7 @@ struct backend {
     /* Wire paths of parameters that the dialect writes for ends of its own, whether they are in
      * `send` or not; ends with NULL. NULL: none. */
     const char *const *own_paths;
+    const char *stream_type; /* what a stream is asked for as; NULL: text/event-stream */
 };
 extern const struct backend backend_openai, backend_responses, backend_anthropic, backend_engine;
 extern const struct backend backend_converse, backend_tgi;

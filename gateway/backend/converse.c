@@ -426,23 +426,10 @@ static bool build_body(const struct call *c, json_t *body, struct failure *f)
     return build_messages(&e, body) && backend_encode_params(c, body, f) && check_tools(&e, body);
 }
 
-static void ask_for_frames(const struct call *c, struct headers *h)
-{
-    for (size_t i = 0; c->stream && i < h->n; i++) {
-        if (strcmp(h->h[i].name, "accept") == 0) {
-            (void)snprintf(h->h[i].value, sizeof h->h->value, "application/vnd.amazon.eventstream");
-        }
-    }
-}
-
 static bool converse_encode(const struct call *c, struct buf *body, struct headers *h,
                             struct failure *f)
 {
-    if (!backend_encode_chat(c, build_body, body, h, f)) {
-        return false;
-    }
-    ask_for_frames(c, h);
-    return true;
+    return backend_encode_chat(c, build_body, body, h, f);
 }
 
 /* ---- decode */
@@ -677,6 +664,7 @@ static bool converse_decode_end(struct decoder *d, delta_fn *fn, void *ud, struc
 
 const struct backend backend_converse = {
     .name = "converse",
+    .stream_type = "application/vnd.amazon.eventstream",
     .encode = converse_encode,
     .decoder_new = converse_decoder_new,
     .decoder_free = converse_decoder_free,

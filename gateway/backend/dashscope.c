@@ -132,7 +132,7 @@ static bool dashscope_encode(const struct call *c, struct buf *body, struct head
                              struct failure *f)
 {
     return backend_encode_chat(c, build_body, body, h, f) &&
-           (!c->stream || headers_add(h, "x-dashscope-sse", "enable", false));
+           (!c->stream || headers_add(h, "x-dashscope-sse", "enable"));
 }
 
 /* ---- decode */

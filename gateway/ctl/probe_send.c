@@ -162,7 +162,9 @@ bool probe_sender_body(struct probe_sender *s, const struct probe_trial *t, stru
                        struct failure *f)
 {
     struct headers h = {.n = 0};
-    return encode(s, t, s->with->key[0] ? "***" : NULL, body, &h, f);
+    bool ok = encode(s, t, s->with->key[0] ? "***" : NULL, body, &h, f);
+    headers_release(&h);
+    return ok;
 }
 
 /* ---- one try */
@@ -200,7 +202,7 @@ static bool try_once(struct probe_sender *s, struct slice body, const struct hea
 {
     static const struct upstream_events events = {
         .on_head = on_head, .on_piece = on_piece, .on_end = on_end};
-    struct upstream_header list[BACKEND_HEADERS_MAX];
+    struct upstream_header list[HEADERS_MAX];
     for (size_t i = 0; i < h->n; i++) {
         list[i] = (struct upstream_header){h->h[i].name, h->h[i].value};
     }
@@ -392,7 +394,7 @@ static enum probe_sent send_encoded(struct probe_sender *s, const struct probe_t
     size_t n_unsigned = h->n;
     for (unsigned n = 0; n < PROBE_SEND_TRIES; n++) {
         *f = (struct failure){.status = 0};
-        h->n = n_unsigned;
+        headers_cut(h, n_unsigned);
         if (!credentials_sign(s->with, s->target, body, (int64_t)time(NULL), h, f) ||
             !try_once(s, body, h, f)) {
             return PROBE_DEAD;
@@ -423,23 +425,17 @@ enum probe_sent probe_sender_send(struct probe_sender *s, const struct probe_tri
                                   struct probe_outcome *out, struct failure *f)
 {
     struct buf body;
-    struct headers *h = calloc(1, sizeof *h); /* 68 KB */
+    struct headers h = {.n = 0};
     buf_init(&body, BODY_MAX);
     memset(out, 0, sizeof *out);
     enum probe_sent sent;
-    if (!h) {
-        (void)failure_set(f, 500, "out_of_memory", NULL, "out of memory");
-        sent = PROBE_DEAD;
-    } else if (!encode(s, t, s->with->key[0] ? s->with->key : NULL, &body, h, f)) {
+    if (!encode(s, t, s->with->key[0] ? s->with->key : NULL, &body, &h, f)) {
         (void)snprintf(out->excerpt, sizeof out->excerpt, "%.239s", f->message);
         sent = PROBE_SENT; /* it cannot be said in this dialect: nothing is told */
     } else {
-        sent = send_encoded(s, t, buf_slice(&body), h, out, f);
+        sent = send_encoded(s, t, buf_slice(&body), &h, out, f);
     }
-    if (h) {
-        explicit_bzero(h, sizeof *h); /* the key is in it */
-        free(h);
-    }
+    headers_release(&h);
     buf_release(&body);
     return sent;
 }

@@ -318,7 +318,7 @@ static void encode_once(void *ud)
     struct failure f = {.status = 0};
     e->plan.n_adj = e->n_adj;
     e->plan.n_extra = e->n_extra;
-    headers.n = 0;
+    headers_release(&headers);
     buf_release(&e->body); /* as in the daemon, where each request has a new one */
     must(e->call.backend->encode(&e->call, &e->body, &headers, &f), e->call.backend->name, &f);
 }

@@ -207,6 +207,7 @@ static json_t *encode(struct setup *s, const struct backend *b)
                         "param", f.param, "message", f.message);
     }
     buf_release(&body);
+    headers_release(&headers);
     return got;
 }
 
