@@ -123,6 +123,13 @@ static struct decoder *tgi_decoder_new(enum wire_form form, bool is_chat)
     return d;
 }
 
+static void tgi_decoder_set(struct decoder *d, const struct provider_quirks *q)
+{
+    if (d->chat) {
+        backend_openai.decoder_set(d->chat, q);
+    }
+}
+
 /* `input_length` is told in streams only; without it the number of tokens asked is not known. */
 static bool take_usage(struct decoder *d, const json_t *details)
 {
@@ -241,6 +248,7 @@ const struct backend backend_tgi = {
     .name = "tgi",
     .encode = tgi_encode,
     .decoder_new = tgi_decoder_new,
+    .decoder_set = tgi_decoder_set,
     .decoder_free = tgi_decoder_free,
     .decode = tgi_decode,
     .decode_end = tgi_decode_end,
