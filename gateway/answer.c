@@ -79,6 +79,18 @@ bool answer_init(struct answer *a, unsigned n_choices_max, const json_t *stops, 
     return true;
 }
 
+static void release_calls(struct answer_choice *c)
+{
+    for (size_t i = 0; i < c->n_calls; i++) {
+        json_decref(c->calls[i].id);
+        json_decref(c->calls[i].name);
+        buf_release(&c->calls[i].arguments);
+    }
+    free(c->calls);
+    c->calls = NULL;
+    c->n_calls = 0;
+}
+
 void answer_release(struct answer *a)
 {
     if (!a) {
@@ -93,6 +105,7 @@ void answer_release(struct answer *a)
         buf_release(&c->refusal);
         json_decref(c->logprobs);
         json_decref(c->tools);
+        release_calls(c);
         json_decref(c->held);
         stop_free(c->stop);
     }
@@ -122,6 +135,11 @@ bool answer_has_enough(const struct answer *a)
 static bool fail(struct answer *a, const char *code, const char *what)
 {
     return failure_set(&a->failure, 502, code, NULL, "the backend's answer %s", what);
+}
+
+static bool fail_memory(struct answer *a)
+{
+    return fail(a, "out_of_memory", "needs more memory than there is");
 }
 
 static bool hand_on(struct answer *a, const struct delta *d)
@@ -180,8 +198,7 @@ static bool hold_items(struct answer *a, struct answer_choice *c, json_t *items)
         return true;
     }
     c->held = c->held ? c->held : json_array();
-    return (c->held && json_array_extend(c->held, items) == 0) ||
-           fail(a, "out_of_memory", "needs more memory than there is");
+    return (c->held && json_array_extend(c->held, items) == 0) || fail_memory(a);
 }
 
 /* Text that may be shown, and the items that go with it. */
@@ -296,62 +313,53 @@ static bool take_finish(struct answer *a, unsigned index, const struct delta *d)
     return c->is_stopped || set_finish(a, index, d->finish, c->native_finish);
 }
 
-/* The gathered call at `index`, made with those before it when it is new. Borrowed; NULL: no such
- * one can be. */
-static json_t *call_at(struct answer_choice *c, json_int_t index)
+/* The gathered call at `index`, made with those before it when it is new. NULL: memory. */
+static struct answer_call *call_at(struct answer_choice *c, size_t index)
 {
-    if (index < 0 || index >= ANSWER_CHOICES_MAX) {
-        return NULL;
-    }
-    c->tools = c->tools ? c->tools : json_array();
-    while (c->tools && json_array_size(c->tools) <= (size_t)index) {
-        json_t *empty = json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", "", "type", "function", "function",
-                                  "name", "", "arguments", "");
-        if (json_array_append_new(c->tools, empty) != 0) {
+    if (index >= c->n_calls) {
+        struct answer_call *grown = realloc(c->calls, (index + 1) * sizeof *grown);
+        if (!grown) {
             return NULL;
         }
+        c->calls = grown;
+        while (c->n_calls <= index) {
+            struct answer_call *call = &c->calls[c->n_calls++];
+            *call = (struct answer_call){.id = NULL};
+            buf_init(&call->arguments, LIMIT_ANSWER_BYTES);
+        }
     }
-    return json_array_get(c->tools, (size_t)index);
+    return &c->calls[index];
 }
 
-/* Appends `more` to the text at `key`. */
-static bool join_text(json_t *o, const char *key, const json_t *more)
+static void set_word(json_t **word, json_t *by)
 {
-    const json_t *old = json_object_get(o, key);
-    size_t len = json_string_length(old), n = json_string_length(more);
-    if (n == 0) {
-        return true;
+    if (json_string_length(by) > 0) {
+        json_decref(*word);
+        *word = json_incref(by);
     }
-    char *joined = len + n <= LIMIT_ANSWER_BYTES ? malloc(len + n) : NULL;
-    if (!joined) {
-        return false;
-    }
-    memcpy(joined, json_string_value(old), len);
-    memcpy(joined + len, json_string_value(more), n);
-    bool ok = json_object_set_new(o, key, json_stringn_nocheck(joined, len + n)) == 0;
-    free(joined);
-    return ok;
 }
 
 /* Gathers streamed pieces of calls into whole ones: names and ids as they come, arguments joined.
  */
-static bool keep_tool(struct answer *a, struct answer_choice *c, const json_t *piece)
+static bool keep_call(struct answer *a, struct answer_choice *c, const json_t *piece)
 {
+    json_int_t index = json_integer_value(json_object_get(piece, "index"));
+    const json_t *function = json_object_get(piece, "function"),
+                 *more = json_object_get(function, "arguments");
     if (!a->keeps_text) {
         return true;
     }
-    json_t *call = call_at(c, json_integer_value(json_object_get(piece, "index")));
-    json_t *kept = json_object_get(call, "function"),
-           *function = json_object_get(piece, "function");
-    json_t *id = json_object_get(piece, "id"), *name = json_object_get(function, "name");
-    if (!call) {
+    if (index < 0 || index >= ANSWER_CHOICES_MAX) {
         return fail(a, "upstream_malformed", "holds more tool calls than can be");
     }
-    bool ok = (!json_is_string(id) || json_object_set(call, "id", id) == 0) &&
-              (!json_is_string(name) || json_object_set(kept, "name", name) == 0) &&
-              join_text(kept, "arguments", json_object_get(function, "arguments"));
-    return ok ||
-           fail(a, "upstream_too_large", "is longer than can be gathered: ask for it as a stream");
+    struct answer_call *call = call_at(c, (size_t)index);
+    if (!call) {
+        return fail_memory(a);
+    }
+    set_word(&call->id, json_object_get(piece, "id"));
+    set_word(&call->name, json_object_get(function, "name"));
+    return keep(a, &call->arguments,
+                (struct slice){json_string_value(more), json_string_length(more)});
 }
 
 static bool take_content(struct answer *a, unsigned index, const struct delta *d)
@@ -369,7 +377,7 @@ static bool take_content(struct answer *a, unsigned index, const struct delta *d
     case DELTA_REFUSAL:
         return keep(a, &c->refusal, d->text) && hand_on(a, d);
     default:
-        return keep_tool(a, c, d->json) && hand_on(a, d);
+        return keep_call(a, c, d->json) && hand_on(a, d);
     }
 }
 
@@ -427,28 +435,41 @@ bool answer_take(const struct delta *d, void *answer)
     return d->kind == DELTA_FINISH ? take_finish(a, d->choice, d) : take_content(a, d->choice, d);
 }
 
-/* Some backends count their calls from 1: what no piece spoke of is no call. */
-static void drop_empty_tools(struct answer *a)
+static json_t *word_or_none(json_t *word)
 {
-    for (unsigned i = 0; i < a->n_choices; i++) {
-        for (size_t k = json_array_size(a->choice[i].tools); k > 0; k--) {
-            const json_t *call = json_array_get(a->choice[i].tools, k - 1);
-            bool is_named =
-                json_string_length(json_object_get(call, "id")) > 0 ||
-                json_string_length(json_object_get(json_object_get(call, "function"), "name")) > 0;
-            if (!is_named) {
-                (void)json_array_remove(a->choice[i].tools, k - 1);
-            }
+    return word ? json_incref(word) : json_string("");
+}
+
+/* Some backends count their calls from 1: what no piece spoke of is no call. */
+static bool finish_calls(struct answer_choice *c)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->n_calls; i++) {
+        const struct answer_call *call = &c->calls[i];
+        struct slice arguments = buf_slice(&call->arguments);
+        if (!call->id && !call->name) {
+            continue;
         }
+        json_t *function = json_pack("{s:o,s:o}", "name", word_or_none(call->name), "arguments",
+                                     json_stringn_nocheck(arguments.p, arguments.len));
+        json_t *tool = json_pack("{s:o,s:s,s:o}", "id", word_or_none(call->id), "type", "function",
+                                 "function", function);
+        c->tools = c->tools ? c->tools : json_array();
+        ok = json_array_append_new(c->tools, tool) == 0;
     }
+    release_calls(c);
+    return ok;
 }
 
 bool answer_finish(struct answer *a, struct failure *f)
 {
-    drop_empty_tools(a);
     for (unsigned i = 0; i < a->n_choices && !a->failure.status; i++) {
-        if (a->choice[i].finish == FINISH_NONE && !flush(a, i)) {
+        struct answer_choice *c = &a->choice[i];
+        if (c->finish == FINISH_NONE && !flush(a, i)) {
             break;
+        }
+        if (!finish_calls(c)) {
+            (void)fail_memory(a);
         }
     }
     if (a->failure.status) {

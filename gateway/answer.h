@@ -49,9 +49,16 @@ struct delta {
 typedef bool delta_fn(const struct delta *d, void *ud);
 
 #define ANSWER_CHOICES_MAX 128
+struct answer_call {   /* of a tool */
+    json_t *id, *name; /* NULL: not said */
+    struct buf arguments;
+};
 struct answer_choice {
     struct buf text, reasoning, refusal;
-    json_t *logprobs, *tools; /* arrays, or NULL */
+    json_t *logprobs;          /* array, or NULL */
+    json_t *tools;             /* array, or NULL: what `calls` come to, by answer_finish() */
+    struct answer_call *calls; /* [n_calls], as they are gathered */
+    size_t n_calls;
     enum finish finish;
     char native_finish[40]; /* the provider's word */
     struct stop *stop;      /* enforces stop strings of ours; NULL: none */

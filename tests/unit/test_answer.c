@@ -321,6 +321,29 @@ static bool give_tool(struct answer *a, const char *json)
     return ok;
 }
 
+static void test_arguments_in_small_pieces_are_joined(void **state)
+{
+    (void)state;
+    enum { PIECES = 65536 };
+    struct answer a;
+    struct client c;
+    struct failure f = {.status = 0};
+    begin(&a, &c, 1, NULL);
+    json_t *piece = json_loads(
+        "{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"x\"}}", 0, NULL);
+    for (int i = 0; i < PIECES; i++) {
+        assert_true(answer_take(&(struct delta){.kind = DELTA_TOOL, .json = piece}, &a));
+    }
+    assert_true(give_finish(&a, 0, FINISH_TOOL_CALLS, "tool_calls"));
+    assert_true(give_end(&a));
+    assert_true(answer_finish(&a, &f));
+    const json_t *function = json_object_get(json_array_get(a.choice[0].tools, 0), "function");
+    assert_int_equal(json_string_length(json_object_get(function, "arguments")), PIECES);
+    assert_int_equal(json_array_size(a.choice[0].tools), 1);
+    json_decref(piece);
+    answer_release(&a);
+}
+
 static void test_tools_are_joined(void **state)
 {
     (void)state;
@@ -412,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_choice_that_was_not_asked_for),
         cmocka_unit_test(test_tools_are_joined),
+        cmocka_unit_test(test_arguments_in_small_pieces_are_joined),
         cmocka_unit_test(test_meta),
         cmocka_unit_test(test_receiver_refuses),
         cmocka_unit_test(test_names),
