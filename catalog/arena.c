@@ -33,7 +33,8 @@ void arena_release(struct arena *a)
     arena_end_interning(a);
 }
 
-void *arena_take(struct arena *a, size_t len)
+/* Zeroed, aligned for any type. */
+static void *take(struct arena *a, size_t len)
 {
     size_t align = alignof(max_align_t);
     if (len > SIZE_MAX / 2) {
@@ -109,7 +110,7 @@ const char *arena_intern(struct arena *a, const char *text)
     uint64_t hash = hash_text(text, len);
     struct arena_slot *slot = find_slot(a->slots, a->n_slots, hash, text);
     if (!slot->text) {
-        char *copy = arena_take(a, len + 1);
+        char *copy = take(a, len + 1);
         if (!copy) {
             return NULL;
         }

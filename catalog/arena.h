@@ -23,7 +23,6 @@ struct arena {
 
 void arena_init(struct arena *a);
 void arena_release(struct arena *a);
-void *arena_take(struct arena *a, size_t len);               /* zeroed, aligned for any type */
 const char *arena_intern(struct arena *a, const char *text); /* equal text, equal pointer */
 void arena_end_interning(struct arena *a); /* frees the table, keeps the strings */
 

@@ -250,7 +250,8 @@ json_t *life_json(const struct version_life *l)
 
 /* ---- evidence */
 
-json_t *evidence_json(const struct evidence *e)
+/* {"verdict","origin","model","status","value","excerpt","seen","n"} */
+static json_t *evidence_json(const struct evidence *e)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I}", "verdict",
                      claim_verdict_name(e->verdict), "origin", evidence_origin_name(e->origin),

@@ -15,9 +15,8 @@ json_t *difference_json(const struct version_difference *d);
 /* {"first","last","since","until","author","reason","claim"}; last and until are null while the
  * newest version holds it. */
 json_t *life_json(const struct version_life *l);
-/* {"verdict","origin","model","status","value","excerpt","seen","n"} */
-json_t *evidence_json(const struct evidence *e);
-/* Adds "evidence", a list, to each life of a list of life_json(). */
+/* Adds "evidence", a list of {"verdict","origin","model","status","value","excerpt","seen","n"}, to
+ * each life of a list of life_json(). */
 CATALOG_WARN_UNUSED bool evidence_add_json(struct catalog *c, json_t *lives,
                                            struct catalog_error *err);
 /* The names of the fields that differ between two claims, or providers, as JSON; either may be

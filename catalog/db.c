@@ -7,8 +7,8 @@
  *
  * A reader that may not write in the folder cannot make the shared-memory file that a write-ahead
  * log needs (a catalog installed below /usr, a daemon without rights). It opens the file as
- * immutable, which sees one state only: db_is_fixed() tells the caller to open again where a newer
- * state is wanted.
+ * immutable, which sees one state only: db_is_outdated() tells the caller to open again where a
+ * newer state is wanted.
  */
 #include "db_inside.h"
 #include "versions.h"
@@ -314,7 +314,7 @@ static bool immutable_name(const char *path, char *out, size_t cap)
 }
 
 /* Whether a write-ahead log's shared memory cannot be made here. */
-bool db_is_read_only_place(const char *path)
+static bool is_read_only_place(const char *path)
 {
     char folder[DB_PATH_MAX];
     (void)snprintf(folder, sizeof folder, "%s", path);
@@ -344,7 +344,7 @@ static bool open_any(struct db **out, const char *path, bool is_quick, int64_t *
     if (!db_new(&db, path, err)) {
         return false;
     }
-    db->is_fixed = db_is_read_only_place(path);
+    db->is_fixed = is_read_only_place(path);
     db->is_quick = is_quick;
     db->seen = st;
     bool ok = !db->is_fixed || immutable_name(path, name, sizeof name) ||
@@ -393,11 +393,6 @@ bool db_open(struct db **out, const char *path, struct catalog_error *err)
 bool db_open_quick(struct db **out, const char *path, struct catalog_error *err)
 {
     return open_to_read(out, path, true, err);
-}
-
-bool db_is_fixed(const struct db *db)
-{
-    return db->is_fixed;
 }
 
 bool db_is_outdated(const struct db *db)

@@ -72,11 +72,8 @@ CATALOG_WARN_UNUSED bool db_open(struct db **out, const char *path, struct catal
  * is an error when it is met. */
 CATALOG_WARN_UNUSED bool db_open_quick(struct db **out, const char *path,
                                        struct catalog_error *err);
-/* Whether this handle sees nothing that is written after it was opened (no right to write in the
- * folder). */
-bool db_is_fixed(const struct db *db);
 /* Whether it must be opened again to see the newest state: another file lies at the path, or the
- * handle is fixed and the file was changed. Cheap. */
+ * handle is fixed (no right to write in the folder) and the file was changed. Cheap. */
 bool db_is_outdated(const struct db *db);
 /* Writing: an empty or missing file gets the schema, an older schema is brought up to date. Leaves
  * a transaction open: nothing is there before db_commit(), which makes a missing file whole or not

@@ -73,7 +73,6 @@ bool db_open_handle(struct db *db, const char *name, int flags, struct catalog_e
 /* Whether the schema is this program's; *schema where it is an older one (then true, too). */
 bool db_check_schema(struct db *db, int64_t *schema, struct catalog_error *err);
 bool db_read_int(struct db *db, enum statement which, int64_t *out, struct catalog_error *err);
-bool db_is_read_only_place(const char *path);
 
 /* Always false; the error says what SQLite's code means to the reader. */
 bool db_fail_sql(struct db *db, int rc, struct catalog_error *err);

@@ -176,7 +176,8 @@ static bool is_better(const struct member *a, const struct member *b, int64_t li
     return strcmp(a->as_of, b->as_of) >= 0; /* further down beats further up */
 }
 
-struct member *change_find(struct change *c, const struct member *key, int64_t like,
+/* The claim of that key, the one that counts where there are several; NULL: none. */
+static struct member *find(struct change *c, const struct member *key, int64_t like,
                            const char *today)
 {
     struct member *found = NULL;
@@ -227,7 +228,7 @@ bool change_append(struct change *c, const struct member *m, struct catalog_erro
 bool change_place(struct change *c, const struct member *m, int64_t like, const char *today,
                   struct catalog_error *err)
 {
-    struct member *at = change_find(c, m, like, today);
+    struct member *at = find(c, m, like, today);
     struct member *same = (struct member *)content_find(&c->now, m->id); /* ours to change */
     change_settle(c, m);
     if (same) { /* it is there already; nothing may be there twice */
@@ -301,8 +302,8 @@ static json_t *ground_of(struct change *c, const struct version_override *o, con
     char *when =
         json_is_object(when_given) ? json_dumps(when_given, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     struct member key = key_of(named, when);
-    const struct member *found = key.endpoint ? change_find(c, &key, o->like, today)
-                                              : find_anywhere(c, &key, o->like, today);
+    const struct member *found =
+        key.endpoint ? find(c, &key, o->like, today) : find_anywhere(c, &key, o->like, today);
     free(when);
     if (!found && !o->like) {
         json_t *none = json_object();

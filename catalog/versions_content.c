@@ -320,8 +320,9 @@ static bool take_cells(int64_t id, const struct db_cell *cells, void *ud)
     return keep_texts(r->c, r->out, r->err);
 }
 
-bool content_read(struct content *c, struct db *db, int64_t id, struct member *out,
-                  struct catalog_error *err)
+/* The member of a row of `claim`. */
+static bool read_member(struct content *c, struct db *db, int64_t id, struct member *out,
+                        struct catalog_error *err)
 {
     struct member m;
     struct read_one r = {c, &m, false, err};
@@ -459,7 +460,7 @@ bool conflicts_load(struct open_conflicts *o, struct content *c, struct db *db, 
         const struct db_conflict *f = &o->list[i].f;
         int64_t id = f->local ? f->local : f->shipped ? f->shipped : f->base;
         ok = f->is_provider ? read_provider_key(c, db, id, &o->list[i].key, err)
-                            : content_read(c, db, id, &o->list[i].key, err);
+                            : read_member(c, db, id, &o->list[i].key, err);
     }
     return ok;
 }

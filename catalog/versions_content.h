@@ -44,9 +44,6 @@ CATALOG_WARN_UNUSED bool content_put(struct content *c, struct db *db, const jso
 CATALOG_WARN_UNUSED bool content_put_provider(struct content *c, struct db *db,
                                               const json_t *provider, struct member *out,
                                               struct catalog_error *err);
-/* The member of a row of `claim`. */
-CATALOG_WARN_UNUSED bool content_read(struct content *c, struct db *db, int64_t id,
-                                      struct member *out, struct catalog_error *err);
 /* Rows as JSON, as in a source: without "id", a claim with "provider". NULL: err is set. */
 json_t *content_claim_json(struct db *db, int64_t id, struct catalog_error *err);
 json_t *content_provider_json(struct db *db, int64_t id, struct catalog_error *err);
@@ -140,9 +137,6 @@ CATALOG_WARN_UNUSED bool change_append(struct change *c, const struct member *m,
  * several), or at the end of its provider; settles conflicts of the key. */
 CATALOG_WARN_UNUSED bool change_place(struct change *c, const struct member *m, int64_t like,
                                       const char *today, struct catalog_error *err);
-/* The claim of that key, the one that counts where there are several; NULL: none. */
-struct member *change_find(struct change *c, const struct member *key, int64_t like,
-                           const char *today);
 /* Takes a claim out, by its place. */
 void change_take_out(struct change *c, struct member *at);
 void change_settle(struct change *c, const struct member *key);

@@ -142,11 +142,6 @@ int64_t engine_weight_bytes(const struct engine *e)
     return e->weight_bytes;
 }
 
-const char *engine_kernels(const struct engine *e)
-{
-    return model_worker_kernels(e->worker);
-}
-
 /* Adds a file's name and bytes; one that is not there adds nothing. false: it cannot be read. */
 static bool add_file(struct sha256 *sum, const char *folder, const char *name)
 {

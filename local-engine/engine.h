@@ -33,8 +33,6 @@ int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
  * configuration (config.json, generation_config.json, tokenizer_config.json) and of the tokenizer.
  * Part of the fingerprint. The first call reads the files. */
 const char *engine_fingerprint(struct engine *e);
-/* "avx2", "ref": the kernels that were chosen. The numerics do not depend on them. */
-const char *engine_kernels(const struct engine *e);
 
 /* A request. Strings and arrays are borrowed until session_start returns. */
 struct session_request {

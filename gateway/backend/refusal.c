@@ -340,7 +340,9 @@ static bool invalid_parameter(const char *message, char param[64])
     return true;
 }
 
-void refusal_param(const char *message, char param[64])
+/* The parameter that an error text names: "Unknown parameter: 'top_k'" ... "": none that can be
+ * told. */
+static void param_of_text(const char *message, char param[64])
 {
     static const struct {
         const char *words;
@@ -580,7 +582,7 @@ bool refusal_read(const json_t *body, struct refusal *out)
         (void)snprintf(r.message, sizeof r.message, "the backend gave no reason");
     }
     if (!r.param[0]) {
-        refusal_param(r.message, r.param);
+        param_of_text(r.message, r.param);
     }
     *out = r;
     return true;

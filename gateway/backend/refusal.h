@@ -25,9 +25,6 @@ struct refusal {
 bool refusal_read(const json_t *body, struct refusal *out);
 /* One plain line of at most cap - 1 bytes. */
 void refusal_clean(struct slice text, char *out, size_t cap);
-/* The parameter that an error text names: "Unknown parameter: 'top_k'" ... "": none that can be
- * told. */
-void refusal_param(const char *message, char param[64]);
 /* Whether the text refuses a parameter as such ("Unknown parameter: 'top_k'"), not its value ("must
  * be at most 1"): only then would every value be refused. In doubt it does not. */
 bool refusal_is_of_parameter(const char *code, const char *message);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *failure_type(int status)
+static const char *type_of(int status)
 {
     switch (status) {
     case 401:
@@ -47,7 +47,7 @@ bool failure_set(struct failure *f, int status, const char *code, const char *pa
     }
     f->status = status;
     f->retry_after_s = 0;
-    (void)snprintf(f->type, sizeof f->type, "%s", failure_type(status));
+    (void)snprintf(f->type, sizeof f->type, "%s", type_of(status));
     (void)snprintf(f->code, sizeof f->code, "%s", code ? code : "");
     (void)snprintf(f->param, sizeof f->param, "%s", param ? param : "");
     va_list ap;

@@ -29,6 +29,5 @@ bool failure_from_engine(struct failure *f, const struct engine_error *e);
 /* The same from an engine's error frame. */
 bool failure_from_engine_words(struct failure *f, const char *code, const char *param,
                                const char *text);
-const char *failure_type(int status);
 
 #endif

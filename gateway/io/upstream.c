@@ -654,8 +654,3 @@ const char *upstream_header(const struct upstream_call *c, const char *name)
     }
     return NULL;
 }
-
-bool upstream_any_byte(const struct upstream_call *c)
-{
-    return c->has_byte;
-}

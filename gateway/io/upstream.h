@@ -59,6 +59,5 @@ void upstream_pause(struct upstream_call *c, bool is_paused);
 void upstream_touch(struct upstream_call *c);
 /* Of the answer; NULL: absent. */
 const char *upstream_header(const struct upstream_call *c, const char *name);
-bool upstream_any_byte(const struct upstream_call *c); /* any byte of an answer came */
 
 #endif

@@ -372,7 +372,10 @@ static json_t *make_value(struct making *m, const json_t *schema)
     return v;
 }
 
-json_t *mock_answer_value(const json_t *schema)
+/* A value that a JSON Schema takes: types, enum, const, properties, items, limits, references
+ * inside of it, the usual formats; not patterns. Types may be in capitals, as Google writes them.
+ * Yours. */
+static json_t *schema_value(const json_t *schema)
 {
     struct making m = {schema, 0};
     return make_value(&m, schema);
@@ -423,8 +426,8 @@ static void say_text(struct mock_made *m, const char *text)
 
 static void say_json(struct mock_made *m, const struct mock_wish *w)
 {
-    json_t *v = w->schema ? mock_answer_value(w->schema)
-                          : json_pack("{s:s,s:i}", "lamp", "truth", "count", 3);
+    json_t *v =
+        w->schema ? schema_value(w->schema) : json_pack("{s:s,s:i}", "lamp", "truth", "count", 3);
     char *text = text_of(v);
     if (text) {
         say_text(m, text);
@@ -454,7 +457,7 @@ static void call_functions(struct mock_made *m, const struct mock_wish *w, bool 
         struct mock_call *c = &a->call[a->n_calls++];
         (void)snprintf(c->id, sizeof c->id, "c%08u", (unsigned)((number * 10 + i) % 100000000));
         c->name = w->function[i];
-        json_t *v = w->parameters[i] ? mock_answer_value(w->parameters[i]) : json_object();
+        json_t *v = w->parameters[i] ? schema_value(w->parameters[i]) : json_object();
         c->arguments = keep(m, text_of(v));
     }
     a->finish = MOCK_TOOLS;

@@ -20,8 +20,4 @@ void mock_answer_make(const struct mock_request *r, const struct mock_dialect *d
                       struct mock_made *out);
 void mock_answer_release(struct mock_made *m);
 
-/* A value that a JSON Schema takes: types, enum, const, properties, items, limits, references
- * inside of it, the usual formats; not patterns. Types may be in capitals, as Google writes them.
- * Yours. */
-json_t *mock_answer_value(const json_t *schema);
 #endif
