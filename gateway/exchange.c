@@ -89,6 +89,7 @@ static enum next step_parse(struct exchange *x)
             x, STEP_END); /* nothing was asked of anybody: there is nothing to record */
     }
     x->is_parsed = true;
+    conn_drop_body(x->conn); /* a call may take minutes */
     return x->prep.request.catalog_version ? choose_version(x) : NEXT;
 }
 

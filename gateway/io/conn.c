@@ -24,7 +24,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define COMPACT_BYTES 65536 /* the sent front of a stream's buffer is dropped from here on */
+/* What the library keeps for one call of the reader, for each stream as long as it lasts; it asks
+ * for more where it has room in its own buffer. */
+#define STREAM_BLOCK_BYTES 2048
+#define COMPACT_BYTES      65536 /* the sent front of a stream's buffer is dropped from here on */
 /* A stream whose writer does not heed conn_stream_pending is broken off here. */
 #define STREAM_BYTES_MAX (LIMIT_ANSWER_BYTES + LIMIT_STREAM_BUFFER_BYTES)
 
@@ -503,6 +506,11 @@ struct slice conn_body(const struct conn *c)
     return buf_slice(&c->body);
 }
 
+void conn_drop_body(struct conn *c)
+{
+    buf_release(&c->body);
+}
+
 struct loop *conn_loop(const struct conn *c)
 {
     return worker_of(c)->loop;
@@ -634,7 +642,8 @@ void conn_stream_begin(struct conn *c, int status, const char *content_type,
     if (c->is_gone) {
         return;
     }
-    c->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, c, NULL);
+    c->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES,
+                                                    read_stream, c, NULL);
     set_head(c, status, content_type, h, n_h);
     unsigned every = options_of(c)->keepalive_ms;
     c->last_write_ms = loop_now_ms(worker_of(c)->loop);

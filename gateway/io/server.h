@@ -64,6 +64,7 @@ const char *conn_query(const struct conn *c, const char *name); /* NULL: absent 
 bool conn_query_at(const struct conn *c, size_t i, const char **name, const char **value);
 const char *conn_header(const struct conn *c, const char *name); /* NULL: absent */
 struct slice conn_body(const struct conn *c);
+void conn_drop_body(struct conn *c); /* it is needed no more; empty from here on */
 struct loop *conn_loop(const struct conn *c);
 unsigned conn_loop_index(const struct conn *c);
 
