@@ -150,16 +150,17 @@ static void close_again(struct gate_lane *l, struct gate_change *change)
 static void judge(struct gate_lane *l, bool is_trial, enum gate_outcome o, int64_t now_ms,
                   struct gate_change *change)
 {
+    bool decides = is_trial && l->state == GATE_HALF_OPEN; /* not when it was switched off */
     if (is_trial) {
         l->has_trial = false;
     }
-    if (o == GATE_UNKNOWN || (l->state != GATE_CLOSED && !is_trial)) {
+    if (o == GATE_UNKNOWN || (l->state != GATE_CLOSED && !decides)) {
         return; /* half open without a trial: the next one is it */
     }
     l->failures = o == GATE_WELL ? 0 : l->failures + 1;
-    if (is_trial && o == GATE_WELL) {
+    if (decides && o == GATE_WELL) {
         close_again(l, change);
-    } else if (is_trial) {
+    } else if (decides) {
         open_for(l, l->open_ms * 2, now_ms, change);
     } else if (l->limits.breaker_failures > 0 && l->failures >= l->limits.breaker_failures) {
         open_for(l, l->limits.breaker_ms, now_ms, change);

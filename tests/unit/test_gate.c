@@ -293,6 +293,23 @@ static void test_a_reload_keeps_the_state_and_takes_the_limits(void **state)
     assert_true(call(GATE_WELL));
 }
 
+static void test_a_breaker_that_was_switched_off_opens_no_more(void **state)
+{
+    (void)state;
+    configure(0, 1, 100);
+    struct gate_ticket t = {.lane = NULL};
+    assert_true(call(GATE_FAILED));
+    assert_change(GATE_OPEN);
+    now += 100;
+    assert_int_equal(enter(&t, false), GATE_IN);
+    configure(0, 0, 100);
+    (void)gate_leave(gate, &t, GATE_FAILED, now, &change);
+    assert_false(change.is_change);
+    assert_true(call(GATE_WELL));
+    assert_false(change.is_change);
+    assert_int_equal(status().state, GATE_CLOSED);
+}
+
 /* ---- threads: never more than two at once, and everybody comes in */
 
 static atomic_int n_in, n_worst, n_done;
@@ -368,6 +385,7 @@ int main(void)
         TEST(test_who_waits_is_told_that_it_opened),
         TEST(test_a_try_needs_a_place),
         TEST(test_a_reload_keeps_the_state_and_takes_the_limits),
+        TEST(test_a_breaker_that_was_switched_off_opens_no_more),
         TEST(test_threads),
     };
     return cmocka_run_group_tests_name("gate", tests, NULL, NULL);
