@@ -8,7 +8,7 @@
  *   mock_schema      what a body may hold: an official JSON Schema
  *   mock_answer      what is answered: words, reasoning, calls, log-probabilities, JSON
  *   mock_send        an answer on its way: whole or in pieces, cut, slow, broken
- *   mock_parts       what the native dialects share; mock_rpc: errors of Google's services
+ *   mock_parts       pieces that dialects share; mock_rpc: errors of Google's services
  *   mock_<dialect>   the answer in the shapes of one API: whole, as events, as an error
  *
  * A dialect writes what the provider's own guide and samples show, and nothing of the gateway's
@@ -198,9 +198,6 @@ extern const struct mock_dialect mock_dialect_openai, mock_dialect_responses,
 
 /* ---- what the dialects share (mock_answer.c) */
 
-/* All words in one; so with the reasoning. */
-void mock_join(const struct mock_answer *a, struct buf *out);
-void mock_join_reasoning(const struct mock_answer *a, struct buf *out);
 /* Writes `json` compact and lets go of it. */
 void mock_put(struct buf *out, json_t *json);
 /* The same as an event: "event: NAME\n" unless name is NULL, "data: ...\n\n". */

@@ -26,18 +26,6 @@ static void join(const char *const *words, size_t n, struct buf *out)
     }
 }
 
-void mock_join(const struct mock_answer *a, struct buf *out)
-{
-    (void)buf_puts(out, "");
-    join(a->word, a->n_words, out);
-}
-
-void mock_join_reasoning(const struct mock_answer *a, struct buf *out)
-{
-    (void)buf_puts(out, "");
-    join(a->reasoning, a->n_reasoning, out);
-}
-
 void mock_put(struct buf *out, json_t *json)
 {
     bool ok = json && jsonio_write(out, json);
@@ -492,7 +480,7 @@ static void stop(struct mock_made *m, const json_t *stops)
     struct mock_answer *a = &m->a;
     struct buf text;
     buf_init(&text, ANSWER_BYTES_MAX);
-    mock_join(a, &text);
+    join(a->word, a->n_words, &text);
     size_t end = text.p ? find_stop(text.p, stops, &a->stop) : SIZE_MAX;
     buf_release(&text);
     if (end == SIZE_MAX) {

@@ -4,7 +4,7 @@
  * deltas, stop) between message_start and message_delta, message_stop; a run's place is found by
  * adding lengths up, so nothing is kept between events.
  */
-#include "mock.h"
+#include "mock_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,20 +79,6 @@ static json_t *usage(const struct mock_answer *a, int output)
                      0, "output_tokens", output, "service_tier", "standard");
 }
 
-static json_t *joined(const struct mock_answer *a, bool reasoning)
-{
-    struct buf b;
-    buf_init(&b, 80u << 20);
-    if (reasoning) {
-        mock_join_reasoning(a, &b);
-    } else {
-        mock_join(a, &b);
-    }
-    json_t *s = json_string(b.p ? b.p : "");
-    buf_release(&b);
-    return s;
-}
-
 static json_t *call_block(const struct mock_call *c, json_t *input)
 {
     char id[32];
@@ -111,11 +97,12 @@ static json_t *content(const struct mock_answer *a)
     json_t *list = json_array();
     if (a->n_reasoning > 0) {
         (void)json_array_append_new(list, json_pack("{s:s,s:o,s:s}", "type", "thinking", "thinking",
-                                                    joined(a, true), "signature", SIGNATURE));
+                                                    mock_parts_text(a->reasoning, a->n_reasoning),
+                                                    "signature", SIGNATURE));
     }
     if (a->n_words > 0) {
-        (void)json_array_append_new(
-            list, json_pack("{s:s,s:o}", "type", "text", "text", joined(a, false)));
+        (void)json_array_append_new(list, json_pack("{s:s,s:o}", "type", "text", "text",
+                                                    mock_parts_text(a->word, a->n_words)));
     }
     for (size_t i = 0; i < a->n_calls; i++) {
         (void)json_array_append_new(list, call_block(&a->call[i], mock_arguments(&a->call[i])));

@@ -7,6 +7,7 @@
  * division and nothing is kept between events.
  */
 #include "mock_flavour.h"
+#include "mock_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,46 +326,36 @@ static json_t *base_resp(void)
 
 /* ---- whole */
 
-static json_t *joined(const struct mock_answer *a, bool reasoning, const char *before,
-                      const char *behind)
+/* The text behind its reasoning, in tags. Lets go of the text. */
+static json_t *tagged(const struct mock_answer *a, json_t *text)
 {
-    struct buf b;
-    buf_init(&b, 80u << 20);
-    (void)buf_puts(&b, before);
-    if (reasoning) {
-        mock_join_reasoning(a, &b);
-    } else {
-        mock_join(a, &b);
-    }
-    (void)buf_puts(&b, behind);
-    json_t *s = json_string(b.p);
-    buf_release(&b);
-    return s ? s : json_string("");
+    json_t *reasoning = mock_parts_text(a->reasoning, a->n_reasoning);
+    json_t *out = json_sprintf("<think>\n%s\n</think>\n\n%s", json_string_value(reasoning),
+                               json_string_value(text));
+    json_decref(reasoning);
+    json_decref(text);
+    return out;
 }
 
 /* The text of a message: a string, a list of parts, with tags, with its stop string. */
 static json_t *content_of(const struct flavour *f, const struct mock_answer *a)
 {
-    bool keeps = has(f, FLAVOUR_KEEPS_STOP) && a->finish == MOCK_STOP_STRING;
-    json_t *text = joined(a, false, "", keeps ? a->stop : "");
+    json_t *text = mock_parts_text(a->word, a->n_words);
+    if (has(f, FLAVOUR_KEEPS_STOP) && a->finish == MOCK_STOP_STRING) {
+        json_t *without = text;
+        text = json_sprintf("%s%s", json_string_value(without), a->stop);
+        json_decref(without);
+    }
     if (a->n_reasoning == 0) {
         return text;
     }
     if (has(f, FLAVOUR_CHUNKED_CONTENT)) {
         return json_pack("[{s:s,s:[{s:s,s:o}]},{s:s,s:o}]", "type", "thinking", "thinking", "type",
-                         "text", "text", joined(a, true, "", ""), "type", "text", "text", text);
+                         "text", "text", mock_parts_text(a->reasoning, a->n_reasoning), "type",
+                         "text", "text", text);
     }
     if (has(f, FLAVOUR_TAGS)) {
-        struct buf b;
-        buf_init(&b, 80u << 20);
-        (void)buf_puts(&b, "<think>\n");
-        mock_join_reasoning(a, &b);
-        (void)buf_puts(&b, "\n</think>\n\n");
-        (void)buf_puts(&b, json_string_value(text));
-        json_t *tagged = json_string(b.p);
-        buf_release(&b);
-        json_decref(text);
-        return tagged;
+        return tagged(a, text);
     }
     return text;
 }
@@ -384,7 +375,7 @@ static json_t *message_of(const struct flavour *f, const struct mock_answer *a)
         (void)json_object_set_new(m, "annotations", json_array());
     }
     if (f->reasoning && a->n_reasoning > 0) {
-        (void)json_object_set_new(m, f->reasoning, joined(a, true, "", ""));
+        (void)json_object_set_new(m, f->reasoning, mock_parts_text(a->reasoning, a->n_reasoning));
     }
     if (a->n_calls > 0) {
         json_t *calls = json_array();
@@ -401,7 +392,7 @@ static json_t *choice_of(const struct flavour *f, const struct mock_answer *a, u
 {
     json_t *c = json_pack("{s:i}", "index", (int)index);
     if (a->is_text) {
-        (void)json_object_set_new(c, "text", joined(a, false, "", ""));
+        (void)json_object_set_new(c, "text", mock_parts_text(a->word, a->n_words));
     } else {
         (void)json_object_set_new(c, "message", message_of(f, a));
     }

@@ -1,4 +1,4 @@
-/* mock_parts.h - what the native dialects of the scripted provider share beside mock.h: where in a
+/* mock_parts.h - what dialects of the scripted provider share beside mock.h: where in a
  * stream an event stands, pieces of JSON, ids, OpenAI's shape of tools and tokens.
  */
 #ifndef ISOTHERM_MOCK_PARTS_H

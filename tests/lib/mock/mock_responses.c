@@ -4,7 +4,7 @@
  * Items of an answer in order: reasoning (a summary), the message, one for each call. Each is a run
  * of events; the sequence number is the event's own index.
  */
-#include "mock.h"
+#include "mock_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,20 +116,6 @@ static json_t *logprobs(const struct mock_answer *a, size_t from, size_t to)
     return list;
 }
 
-static json_t *joined(const struct mock_answer *a, bool reasoning)
-{
-    struct buf b;
-    buf_init(&b, 80u << 20);
-    if (reasoning) {
-        mock_join_reasoning(a, &b);
-    } else {
-        mock_join(a, &b);
-    }
-    json_t *s = json_string(b.p ? b.p : "");
-    buf_release(&b);
-    return s;
-}
-
 static json_t *part(const struct mock_answer *a, bool is_done)
 {
     if (a->refusal) {
@@ -137,7 +123,7 @@ static json_t *part(const struct mock_answer *a, bool is_done)
     }
     return json_pack("{s:s,s:[],s:o,s:o}", "type", "output_text", "annotations", "logprobs",
                      is_done ? logprobs(a, 0, a->n_words) : json_array(), "text",
-                     is_done ? joined(a, false) : json_string(""));
+                     is_done ? mock_parts_text(a->word, a->n_words) : json_string(""));
 }
 
 static const char *status_of(const struct mock_answer *a)
@@ -164,9 +150,9 @@ static json_t *reasoning_item(const struct mock_answer *a, bool is_done)
     char id[64];
     item_id(a, "rs", 0, id);
     return json_pack("{s:s,s:s,s:o}", "id", id, "type", "reasoning", "summary",
-                     is_done
-                         ? json_pack("[{s:s,s:o}]", "type", "summary_text", "text", joined(a, true))
-                         : json_array());
+                     is_done ? json_pack("[{s:s,s:o}]", "type", "summary_text", "text",
+                                         mock_parts_text(a->reasoning, a->n_reasoning))
+                             : json_array());
 }
 
 static json_t *call_item(const struct mock_answer *a, size_t i, bool is_done)
@@ -295,7 +281,7 @@ static void put_message(const struct mock_answer *a, size_t i, size_t index, siz
         (void)json_object_set_new(o, "logprobs", logprobs(a, i - 2, i - 1));
         put(out, "response.output_text.delta", number, o);
     } else {
-        (void)json_object_set_new(o, "text", joined(a, false));
+        (void)json_object_set_new(o, "text", mock_parts_text(a->word, a->n_words));
         (void)json_object_set_new(o, "logprobs", logprobs(a, 0, a->n_words));
         put(out, "response.output_text.done", number, o);
     }
@@ -316,9 +302,10 @@ static void put_reasoning(const struct mock_answer *a, size_t i, size_t index, s
     json_t *o = in_item(id, index);
     (void)json_object_set_new(o, "summary_index", json_integer(0));
     if (i == 1 || i == n + 3) {
-        (void)json_object_set_new(o, "part",
-                                  json_pack("{s:s,s:o}", "type", "summary_text", "text",
-                                            i == 1 ? json_string("") : joined(a, true)));
+        (void)json_object_set_new(
+            o, "part",
+            json_pack("{s:s,s:o}", "type", "summary_text", "text",
+                      i == 1 ? json_string("") : mock_parts_text(a->reasoning, a->n_reasoning)));
         put(out,
             i == 1 ? "response.reasoning_summary_part.added"
                    : "response.reasoning_summary_part.done",
@@ -327,7 +314,7 @@ static void put_reasoning(const struct mock_answer *a, size_t i, size_t index, s
         (void)json_object_set_new(o, "delta", json_string(a->reasoning[i - 2]));
         put(out, "response.reasoning_summary_text.delta", number, o);
     } else {
-        (void)json_object_set_new(o, "text", joined(a, true));
+        (void)json_object_set_new(o, "text", mock_parts_text(a->reasoning, a->n_reasoning));
         put(out, "response.reasoning_summary_text.done", number, o);
     }
 }
