@@ -8,57 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
-
-int64_t gateway_now_us(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f)
-{
-    (void)pthread_mutex_lock(&g->lock);
-    struct snapshot *s =
-        version == 0 || version == snapshot_version(g->snap) ? snapshot_ref(g->snap) : NULL;
-    (void)pthread_mutex_unlock(&g->lock);
-    if (!s && !(s = keeper_loaded(g->keeper, version))) {
-        (void)failure_set(f, 503, "catalog_version_not_loaded", NULL,
-                          "catalog version %" PRId64 " is not loaded", version);
-    }
-    return s;
-}
-
-void gateway_env(struct gateway *g, struct snapshot *snap, char day[11], struct prepare_env *env)
-{
-    (void)pthread_mutex_lock(&g->lock);
-    const struct config *conf = config_ref(g->conf);
-    (void)pthread_mutex_unlock(&g->lock);
-    gateway_env_with(conf, snap, day, env);
-}
-
-void gateway_env_with(const struct config *conf, struct snapshot *snap, char day[11],
-                      struct prepare_env *env)
-{
-    time_t now = time(NULL);
-    struct tm tm;
-    (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
-    *env = (struct prepare_env){.conf = conf, .snap = snap, .day = day};
-    (void)request_policy_range(conf->on_out_of_range, &env->policy.on_out_of_range);
-    (void)request_policy_unsupported(conf->on_unsupported, &env->policy.on_unsupported);
-    (void)request_policy_many(conf->on_many, &env->policy.on_many);
-    if (getrandom(&env->random, sizeof env->random, 0) != (ssize_t)sizeof env->random) {
-        env->random = (uint64_t)gateway_now_us() *
-                      UINT64_C(0x9e3779b97f4a7c15); /* only before the kernel's pool is ready */
-    }
-}
-
-void gateway_env_release(struct prepare_env *env)
-{
-    config_free(env->conf);
-    env->conf = NULL;
-}
 
 static void random_hex(char *out, size_t n_bytes)
 {
@@ -85,17 +34,25 @@ void exchange_record_init(struct exchange *x)
     x->reply.created_s = x->started_us / 1000000;
 }
 
-void exchange_record_release(struct exchange *x)
+/* Of texts and bodies so far. */
+static void drop_hashes(struct exchange *x)
 {
     char unused[65];
     for (size_t i = 0; i < ANSWER_CHOICES_MAX; i++) {
         if (x->hash[i]) {
             fingerprint_hash_end(x->hash[i], unused);
+            x->hash[i] = NULL;
         }
     }
     if (x->sent_before) {
         fingerprint_hash_end(x->sent_before, unused);
+        x->sent_before = NULL;
     }
+}
+
+void exchange_record_release(struct exchange *x)
+{
+    drop_hashes(x);
     fingerprint_release(&x->fp);
     json_decref(x->attempts);
 }
@@ -145,17 +102,7 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error)
 
 void exchange_record_forget(struct exchange *x)
 {
-    char unused[65];
-    for (size_t i = 0; i < ANSWER_CHOICES_MAX; i++) {
-        if (x->hash[i]) {
-            fingerprint_hash_end(x->hash[i], unused);
-            x->hash[i] = NULL;
-        }
-    }
-    if (x->sent_before) {
-        fingerprint_hash_end(x->sent_before, unused);
-        x->sent_before = NULL;
-    }
+    drop_hashes(x);
     x->n_deltas = x->n_deltas_before = 0;
     x->saw_logprobs = false;
     x->fp.provider_request_id[0] = '\0';

@@ -1,5 +1,5 @@
 /* exchange_record.h - what an exchange keeps about itself: the struct, and its record and log line.
- * Private to exchange.c and its record. */
+ * Private to exchange*.c. */
 #ifndef ISOTHERM_EXCHANGE_RECORD_H
 #define ISOTHERM_EXCHANGE_RECORD_H
 

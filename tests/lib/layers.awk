@@ -16,7 +16,7 @@ function bad(why) { printf "%s:%d: %s: %s\n", FILENAME, FNR, why, $0; failed = 1
         ok = inc == "gateway/answer.h" || inc ~ /^catalog\/(sampling|plan)\.h$/ || inc == "gateway/io/sse.h" || (file ~ /^engine/ && inc == "local-engine/link.h")
         if (!ok) bad("backend may include base, answer.h, the catalog's contracts and the pure sse.h"); next }
     # the path: gateway/*.c
-    if (to == "io" && !(file ~ /^(exchange|isothermd)/) && inc !~ /io\/sse\.h$/) bad("only exchange includes io")
+    if (to == "io" && !(file ~ /^(exchange|gateway\.|isothermd)/) && inc !~ /io\/sse\.h$/) bad("only exchange and gateway include io")
     if (to == "api" && file != "isothermd.c") bad("the path does not know its side rooms")
     if (to == "ctl" && file != "isothermctl.c") bad("the path does not know the tool")
     if (to == "local-engine" && inc !~ /(link|stop|engine_error)\.h$/) bad("the path knows the engine by its frames and by stop.h only")

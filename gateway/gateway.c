@@ -1,14 +1,18 @@
-/* exchange_view.c - how a change of configuration or catalog comes to the loops, so that a request
+/* gateway.c - how a change of configuration or catalog comes to the loops, so that a request
  * begins without a lock: whoever makes it calls every loop (loop_post()), and each takes references
  * of its own, on its own thread, between two requests.
  *
  * The one who changes waits for them, so that what it says afterwards ("reloaded") is true of every
  * request that comes from then on; not for ever, since a loop may be ending.
  */
-#include "exchange.h"
+#include "gateway.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <sys/random.h>
 #include <time.h>
+
+/* ---- views */
 
 /* The lock is held; what was there before is yours. */
 static void look(struct gateway_view *v, const struct config **conf, struct snapshot **snap)
@@ -104,4 +108,56 @@ void gateway_change(struct gateway *g, const struct config *conf, struct snapsho
     (void)pthread_mutex_unlock(&g->lock);
     config_free(old_conf); /* requests that began with them hold them */
     snapshot_release(old_snap);
+}
+
+/* ---- what a request begins with */
+
+int64_t gateway_now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+struct snapshot *gateway_snapshot(struct gateway *g, int64_t version, struct failure *f)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    struct snapshot *s =
+        version == 0 || version == snapshot_version(g->snap) ? snapshot_ref(g->snap) : NULL;
+    (void)pthread_mutex_unlock(&g->lock);
+    if (!s && !(s = keeper_loaded(g->keeper, version))) {
+        (void)failure_set(f, 503, "catalog_version_not_loaded", NULL,
+                          "catalog version %" PRId64 " is not loaded", version);
+    }
+    return s;
+}
+
+void gateway_env(struct gateway *g, struct snapshot *snap, char day[11], struct prepare_env *env)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    const struct config *conf = config_ref(g->conf);
+    (void)pthread_mutex_unlock(&g->lock);
+    gateway_env_with(conf, snap, day, env);
+}
+
+void gateway_env_with(const struct config *conf, struct snapshot *snap, char day[11],
+                      struct prepare_env *env)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    (void)strftime(day, 11, "%Y-%m-%d", gmtime_r(&now, &tm));
+    *env = (struct prepare_env){.conf = conf, .snap = snap, .day = day};
+    (void)request_policy_range(conf->on_out_of_range, &env->policy.on_out_of_range);
+    (void)request_policy_unsupported(conf->on_unsupported, &env->policy.on_unsupported);
+    (void)request_policy_many(conf->on_many, &env->policy.on_many);
+    if (getrandom(&env->random, sizeof env->random, 0) != (ssize_t)sizeof env->random) {
+        env->random = (uint64_t)gateway_now_us() *
+                      UINT64_C(0x9e3779b97f4a7c15); /* only before the kernel's pool is ready */
+    }
+}
+
+void gateway_env_release(struct prepare_env *env)
+{
+    config_free(env->conf);
+    env->conf = NULL;
 }
