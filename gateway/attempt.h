@@ -41,7 +41,5 @@ bool attempt_may_repeat(const struct attempt *a, const struct config_calls *c, i
 bool attempt_is_rejection(const struct attempt *a);
 /* What the end of a call says about the provider. fail NULL or status 0: it was answered. */
 enum gate_outcome attempt_outcome(const struct failure *fail, int status);
-/* Retry-After: seconds, or an HTTP date. now_ms: since 1970. -1: neither, or absent. */
-int64_t attempt_retry_after(const char *text, int64_t now_ms);
 
 #endif

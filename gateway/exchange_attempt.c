@@ -6,6 +6,7 @@
 #include "exchange_attempt.h"
 
 #include "base/log.h"
+#include "base/retry_after.h"
 #include "exchange_evidence.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -211,7 +212,7 @@ void exchange_attempt_abandon(struct exchange *x)
 void exchange_attempt_note_head(struct exchange *x)
 {
     x->retry_after_ms =
-        attempt_retry_after(upstream_header(x->up, "retry-after"), gateway_now_us() / 1000);
+        retry_after_ms(upstream_header(x->up, "retry-after"), gateway_now_us() / 1000);
 }
 
 static void say_failed(const struct exchange *x, const char *then)

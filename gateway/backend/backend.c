@@ -5,6 +5,7 @@
 #include "backend.h"
 
 #include "gateway/base/jsonio.h"
+#include "gateway/base/retry_after.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -534,17 +535,6 @@ json_int_t backend_count(const json_t *v)
 
 /* ---- refusals */
 
-/* Whole seconds; a date would need a clock. */
-static int retry_seconds(const char *text)
-{
-    char *end;
-    double d = text ? strtod(text, &end) : 0;
-    if (!text || end == text || !(d > 0)) {
-        return 0;
-    }
-    return d > 86400 ? 86400 : (int)d + (d > (int)d);
-}
-
 static int client_status(int status)
 {
     switch (status) {
@@ -605,6 +595,7 @@ void backend_refusal_status(int status, const char *message, const char *code, c
                           message);
     }
     if (f && !was_set && (f->status == 429 || f->status == 503)) {
-        f->retry_after_s = retry_seconds(retry_after);
+        int64_t ms = retry_after_ms(retry_after, -1);
+        f->retry_after_s = ms > 0 ? (int)((ms + 999) / 1000) : 0;
     }
 }

@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "refusal_codes.h"
 #include "gateway/base/jsonio.h"
+#include "gateway/base/retry_after.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -668,8 +669,8 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
     bool is_about_request = status == 400 || status == 403 || status == 413 || status == 422;
     const char *named = is_about_request ? r.param : "";
     (void)snprintf(param, 64, "%s", named);
-    backend_refusal_status(status, r.message, r.code, named,
-                           retry_after || !r.retry[0] ? retry_after : r.retry, f);
+    bool is_in_body = r.retry[0] && retry_after_ms(retry_after, -1) < 0;
+    backend_refusal_status(status, r.message, r.code, named, is_in_body ? r.retry : retry_after, f);
 }
 
 bool refusal_inside(const struct refusal *r, bool is_stream, bool has_content, struct failure *f)

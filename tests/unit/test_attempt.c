@@ -152,52 +152,11 @@ static void test_how_long_and_how_often(void **state)
     assert_int_equal(ms, 100);
 }
 
-static void test_retry_after(void **state)
-{
-    (void)state;
-    const int64_t now = INT64_C(784111777000); /* Sun, 06 Nov 1994 08:49:37 GMT */
-    static const struct {
-        const char *text;
-        int64_t ms;
-    } cases[] = {
-        {NULL, NONE},
-        {"", NONE},
-        {"soon", NONE},
-        {"-1", NONE},
-        {"1x", NONE},
-        {"0", 0},
-        {"7", 7000},
-        {"0.2", 1000},
-        {"1.", 1000},
-        {"86400", 86400000},
-        {"99999999999999999999", 86400000},
-        {"Sun, 06 Nov 1994 08:49:39 GMT", 2000},
-        {"Sun, 06 Nov 1994 08:49:37 GMT", 0},
-        {"Sun, 06 Nov 1994 08:00:00 GMT", 0},
-        {"Fri, 06 Nov 2094 08:00:00 GMT", 86400000},
-        {"Sun Nov  6 08:49:40 1994", 3000},
-        {"Thursday, 06-Nov-25 08:49:37 GMT", 86400000},
-        {"Sun, 06 Nov 1994 08:49:39", NONE},
-        {"Sun, 06 Nov 1994 08:49:39 CET", NONE},
-        {"Sun, 06 Nox 1994 08:49:39 GMT", NONE},
-        {"Sun, 06 anF 1994 08:49:39 GMT", NONE},
-        {"Sun, 06 Nov 1994 28:49:39 GMT", NONE},
-        {"Sun, 06 Nov 1994 08:49:39 GMT and so on", NONE},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int64_t ms = attempt_retry_after(cases[i].text, now);
-        if (ms != cases[i].ms) {
-            fail_msg("'%s': %lld", cases[i].text, (long long)ms);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_failure),
         cmocka_unit_test(test_how_long_and_how_often),
-        cmocka_unit_test(test_retry_after),
     };
     return cmocka_run_group_tests_name("attempt", tests, NULL, NULL);
 }
