@@ -51,8 +51,8 @@ struct provider_quirks {
     bool has_turn_after_tool; /* between a tool's result and the user an assistant has spoken */
     bool has_strict_messages; /* a message holds role, content, name and tool calls, nothing else */
     bool thinks_in_tags;      /* the answer's text begins with <think>...</think> */
-    bool has_call_ids;        /* Gemini's dialect: calls and their results carry an id */
-    bool has_untyped_links;   /* Gemini's dialect: a linked file needs no type beside its address */
+    bool has_call_ids;        /* dialect google: calls and their results carry an id */
+    bool has_untyped_links;   /* dialect google: a linked file needs no type beside its address */
     const char *reasoning_key; /* key of reasoning text that is sent back, or NULL */
 };
 

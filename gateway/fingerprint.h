@@ -41,11 +41,12 @@ struct fingerprint {
     json_t *sent;        /* object: canonical name -> value, as sent */
     json_t *adjustments; /* array, as in the reply */
     json_t *fallback;    /* {from, because} or null */
-    json_t *attempts;    /* array of {backend, status, started_us, ended_us, error} */
+    json_t
+        *attempts; /* array of {backend, model, status, started_us, ended_us, waited_us, error} */
     bool has_seed;
     int64_t seed;
     char provider_fingerprint[129], provider_request_id[129];
-    char body_sha256[65];   /* of the bytes that were sent upstream */
+    char body_sha256[65];   /* of the bytes that were sent upstream, of several calls in order */
     char answer_sha256[65]; /* of the text of all choices */
     char build[64];         /* program version and engine fingerprint */
     enum outcome outcome;

@@ -18,8 +18,8 @@
 #define LIMIT_AWS_HEADER_BYTES (128u << 10) /* headers of one AWS frame: the format's own limit */
 #define LIMIT_ERROR_BODY_BYTES (256u << 10) /* an upstream's error page; the rest is not read */
 #define LIMIT_ANSWER_BYTES     (32u << 20) /* what is gathered for an answer that is not streamed */
-#define LIMIT_IN_FLIGHT        1024        /* requests at once: about 16 KB each */
-#define LIMIT_ENGINE_QUEUE     64          /* requests at the engine; the next one gets 503 */
+#define LIMIT_IN_FLIGHT        1024 /* requests at once: about 80 KB each with a prompt of 4 KB */
+#define LIMIT_ENGINE_QUEUE     64   /* requests at the engine; the next one gets 503 */
 #define LIMIT_STREAM_BUFFER_BYTES                                                                  \
     (256u << 10) /* what waits for a slow client before its upstream is paused */
 
