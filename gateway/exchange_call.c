@@ -318,21 +318,10 @@ static bool call_upstream(struct exchange *x)
                                                   .on_piece = on_piece,
                                                   .on_end = on_upstream_end,
                                                   .on_resend = on_resend};
-    struct upstream_header h[HEADERS_MAX];
-    for (size_t i = 0; i < x->headers.n; i++) {
-        h[i] = (struct upstream_header){x->headers.h[i].name, x->headers.h[i].value};
-    }
-    const struct config *c = x->env.conf;
-    struct upstream_spec spec = {.url = x->prep.target.url,
-                                 .headers = h,
-                                 .n_headers = x->headers.n,
-                                 .body = buf_slice(&x->body),
-                                 .connect_ms = c->connect_ms,
-                                 .first_byte_ms = c->first_byte_ms,
-                                 .idle_ms = c->idle_ms,
-                                 .bytes_max = LIMIT_UPSTREAM_BYTES,
-                                 .ca_file = x->prep.target.ca_file,
-                                 .http2 = config_calls_of(c, x->prep.target.provider_name)->http2};
+    struct upstream_header list[HEADERS_MAX];
+    struct upstream_spec spec = gateway_call_spec(x->env.conf, &x->prep.target, &x->headers, list);
+    spec.body = buf_slice(&x->body);
+    spec.bytes_max = LIMIT_UPSTREAM_BYTES;
     return upstream_start(x->gw->upstream[conn_loop_index(x->conn)], &spec, &events, x, &x->up,
                           &x->fail);
 }

@@ -161,3 +161,22 @@ void gateway_env_release(struct prepare_env *env)
     config_free(env->conf);
     env->conf = NULL;
 }
+
+/* ---- a call */
+
+struct upstream_spec gateway_call_spec(const struct config *conf, const struct target *t,
+                                       const struct headers *h,
+                                       struct upstream_header list[HEADERS_MAX])
+{
+    for (size_t i = 0; i < h->n; i++) {
+        list[i] = (struct upstream_header){h->h[i].name, h->h[i].value};
+    }
+    return (struct upstream_spec){.url = t->url,
+                                  .headers = list,
+                                  .n_headers = h->n,
+                                  .connect_ms = conf->connect_ms,
+                                  .first_byte_ms = conf->first_byte_ms,
+                                  .idle_ms = conf->idle_ms,
+                                  .ca_file = t->ca_file,
+                                  .http2 = config_calls_of(conf, t->provider_name)->http2};
+}

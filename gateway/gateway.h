@@ -69,5 +69,11 @@ void gateway_env_with(const struct config *conf, struct snapshot *snap, char day
                       struct prepare_env *env);
 void gateway_env_release(struct prepare_env *env); /* a zeroed one is allowed */
 int64_t gateway_now_us(void);
+/* How a call to `t` is started: address, headers, whom to trust, limits of time; body and bytes_max
+ * are the caller's. Borrows all of it; the headers stand in `list`, until upstream_start() returns.
+ */
+struct upstream_spec gateway_call_spec(const struct config *conf, const struct target *t,
+                                       const struct headers *h,
+                                       struct upstream_header list[HEADERS_MAX]);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "gateway/answer.h"
 #include "gateway/backend/refusal.h"
-#include "gateway/io/upstream.h"
+#include "gateway/gateway.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -203,19 +203,10 @@ static bool try_once(struct probe_sender *s, struct slice body, const struct hea
     static const struct upstream_events events = {
         .on_head = on_head, .on_piece = on_piece, .on_end = on_end};
     struct upstream_header list[HEADERS_MAX];
-    for (size_t i = 0; i < h->n; i++) {
-        list[i] = (struct upstream_header){h->h[i].name, h->h[i].value};
-    }
-    struct upstream_spec spec = {.url = s->target->url,
-                                 .headers = list,
-                                 .n_headers = h->n,
-                                 .body = body,
-                                 .connect_ms = s->conf->connect_ms,
-                                 .first_byte_ms = s->conf->first_byte_ms,
-                                 .idle_ms = s->conf->idle_ms,
-                                 .bytes_max = BODY_MAX};
+    struct upstream_spec spec = gateway_call_spec(s->conf, s->target, h, list);
+    spec.body = body;
+    spec.bytes_max = BODY_MAX;
     buf_clear(&s->answer);
-    s->answer.is_failed = false;
     s->status = 0;
     s->retry_after[0] = '\0';
     s->failed = (struct failure){.status = 0};
