@@ -10,6 +10,7 @@
 #include "local-engine/link.h"
 #include "reply.h"
 #include <string.h>
+#include <strings.h>
 
 static void stop_call(struct exchange *x)
 {
@@ -193,6 +194,20 @@ static bool begin_decoding(struct exchange *x, enum wire_form form)
     return x->dec || failure_set(&x->fail, 503, "out_of_memory", NULL, "out of memory");
 }
 
+/* Nothing of the kind was asked for (no Accept-Encoding is sent), and what comes is not text. */
+static bool is_encoded(struct exchange *x)
+{
+    const char *coding = upstream_header(x->up, "content-encoding");
+    if (!coding || !coding[0] || strcasecmp(coding, "identity") == 0) {
+        return false;
+    }
+    (void)failure_set(&x->fail, 502, "upstream_malformed", NULL,
+                      "the backend's answer is encoded as '%.32s', which it was not asked for: "
+                      "switch that off there, or in the proxy before it",
+                      coding);
+    return true;
+}
+
 static void on_head(int status, void *ud)
 {
     struct exchange *x = ud;
@@ -203,7 +218,8 @@ static void on_head(int status, void *ud)
     if (status < 200 || status >= 300) {
         return;
     }
-    if (!begin_decoding(x, pieces_form(upstream_header(x->up, "content-type"), is_stream))) {
+    if (is_encoded(x) ||
+        !begin_decoding(x, pieces_form(upstream_header(x->up, "content-type"), is_stream))) {
         leave_call(x);
     } else if (is_stream) {
         upstream_touch(x->up); /* from here on silence is that of content: a ping ends none */
@@ -231,11 +247,13 @@ static void on_piece(struct slice piece, void *ud)
 }
 
 /* Whether the provider refused a parameter that its claims allow: then that claim is out and the
- * plan is made anew, once. Not when it has answered a call with it. */
+ * plan is made anew, once. Not when it has answered a call with it, nor where a request without it
+ * is refused as well: then its value is the fault, and what the provider says of it is the answer.
+ */
 static bool may_rule_out(struct exchange *x, enum param p)
 {
     if (p == PARAM_COUNT || x->has_begun || x->at_call > 0 || x->prep.ruled_out ||
-        x->fail.status != 400) {
+        x->fail.status != 400 || (x->prep.rules.required_bits & PARAM_BIT(p))) {
         return false;
     }
     x->prep.ruled_out |= PARAM_BIT(p);

@@ -187,8 +187,11 @@ static bool plan_fallback(struct prepared *p, const struct prepare_env *env,
     }
     struct plan_context how = context_of(p);
     plan_make(&p->rules, &p->request.policy, asked, &how, &p->plan);
-    if (p->plan.route == PLAN_REJECT) {
-        return rejected(p, &p->plan, f);
+    if (p->plan.route == PLAN_REJECT) { /* what has led there is what the client can change */
+        return failure_set(f, 400, "unsupported_parameter", asked_name(&p->request, first),
+                           "'%s' is not supported by %.128s as asked, nor can the fallback answer: "
+                           "%s",
+                           asked_name(&p->request, first), p->asked.name, p->plan.reject_text);
     }
     return add_moved(p, &first_plan, asked) ||
            failure_set(f, 400, "too_many_adjustments", NULL,

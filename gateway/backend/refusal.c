@@ -656,7 +656,12 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
         size_t n = (size_t)snprintf(r.message, sizeof r.message,
                                     "the backend answered with status %d: ", status);
         refusal_clean(body, r.message + n, sizeof r.message - n < 200 ? sizeof r.message - n : 200);
-        if (!r.message[n]) {
+        if (status >= 300 && status < 400) {
+            (void)snprintf(r.message, sizeof r.message,
+                           "the backend answered with status %d, which sends elsewhere and is not "
+                           "followed: check the provider's base_url",
+                           status);
+        } else if (!r.message[n]) {
             (void)snprintf(r.message, sizeof r.message,
                            "the backend answered with status %d and no text", status);
         }
