@@ -41,6 +41,17 @@ void nearest_init(struct nearest *n, const char *word)
     *n = (struct nearest){.word = word, .distance = (size_t)-1};
 }
 
+/* "bedrock" in "aws-bedrock". */
+static bool is_part(const char *word, size_t n, const char *known)
+{
+    for (const char *at = strstr(known, word); at; at = strstr(at + 1, word)) {
+        if ((at == known || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[n])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void nearest_offer(struct nearest *n, const char *known)
 {
     size_t n_word = strlen(n->word), n_known = strlen(known);
@@ -51,9 +62,10 @@ void nearest_offer(struct nearest *n, const char *known)
         return;
     }
     size_t d = distance(n->word, n_word, known, n_known);
-    bool is_start = n_word >= 3 && strncmp(n->word, known, n_word) == 0;
+    bool is_in = n_word >= 3 && (strncmp(n->word, known, n_word) == 0 ||
+                                 is_part(n->word, n_word, known));
     size_t allowed = n_known / 3 ? n_known / 3 : 1;
-    if ((d <= allowed || is_start) && d < n->distance) {
+    if ((d <= allowed || is_in) && d < n->distance) {
         n->distance = d;
         memcpy(n->best, known, n_known + 1);
     }

@@ -14,7 +14,8 @@ struct nearest {
 };
 void nearest_init(struct nearest *n, const char *word);
 /* One known word. Near is what a third of its letters, and at least one, may differ in; a swap of
- * two neighbours is one edit; a word that begins with what was said is near too. */
+ * two neighbours is one edit; a word that begins with what was said, or has it between its dashes
+ * or dots, is near too. */
 void nearest_offer(struct nearest *n, const char *known);
 /* "no provider 'opnai': did you mean 'openai'?", fit for one line on a terminal; returns `out`. */
 #define NEAREST_TEXT_MAX 192

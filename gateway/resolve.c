@@ -3,6 +3,7 @@
 #include "resolve.h"
 
 #include "backend/sigv4.h"
+#include "catalog/nearest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,12 +32,38 @@ size_t resolve_targets(const struct config *conf, const char *name, char *const 
     return a ? a->n_targets : 1;
 }
 
-static bool unknown_model(struct failure *f, const char *name)
+/* The provider that `name` begins with, or the alias that it is, in other letters. */
+static void offer_names(const struct config *conf, const struct snapshot *snap, bool has_slash,
+                        struct nearest *n)
 {
+    for (unsigned i = 0; !has_slash && i < conf->n_aliases; i++) {
+        nearest_offer(n, conf->aliases[i].name);
+    }
+    for (unsigned i = 0; has_slash && i < conf->n_providers; i++) {
+        nearest_offer(n, conf->providers[i].name);
+    }
+    for (size_t i = 0; has_slash && i < snapshot_n_providers(snap); i++) {
+        nearest_offer(n, snapshot_provider_at(snap, i)->id);
+    }
+}
+
+static bool unknown_model(const struct config *conf, const struct snapshot *snap,
+                          struct failure *f, const char *name)
+{
+    char word[NEAREST_WORD_MAX], hint[NEAREST_WORD_MAX + 24] = "";
+    const char *slash = strchr(name, '/');
+    size_t n = slash ? (size_t)(slash - name) : strlen(name);
+    struct nearest near;
+    (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), name);
+    nearest_init(&near, word);
+    offer_names(conf, snap, slash, &near);
+    if (near.best[0] && !near.is_known) {
+        (void)snprintf(hint, sizeof hint, "did you mean '%s%s'? ", near.best, slash ? "/..." : "");
+    }
     return failure_set(f, 404, "model_not_found", "model",
-                       "model '%.128s' is not known: name it provider/model, by an alias of the "
+                       "model '%.128s' is not known: %sname it provider/model, by an alias of the "
                        "configuration, or local",
-                       name);
+                       name, hint);
 }
 
 static bool resolve_local(const struct config *conf, const struct snapshot *snap, const char *name,
@@ -48,7 +75,7 @@ static bool resolve_local(const struct config *conf, const struct snapshot *snap
         is_known = is_known || strcmp(conf->models[i].name, model) == 0;
     }
     if (!is_known) {
-        return unknown_model(f, name);
+        return unknown_model(conf, snap, f, name);
     }
     out->provider_name = "local";
     out->provider = snapshot_provider(snap, "local");
@@ -200,12 +227,12 @@ bool resolve(const struct config *conf, const struct snapshot *snap, enum reques
         const struct config_provider *configured;
         if (!slash || slash[1] == '\0' || (size_t)(slash - name) >= sizeof prefix ||
             strlen(name) > LIMIT_MODEL_NAME) {
-            return unknown_model(f, model);
+            return unknown_model(conf, snap, f, model);
         }
         memcpy(prefix, name, (size_t)(slash - name));
         prefix[slash - name] = '\0';
         if (!find_provider(conf, snap, prefix, &t, &configured)) {
-            return unknown_model(f, model);
+            return unknown_model(conf, snap, f, model);
         }
         (void)snprintf(t.model, sizeof t.model, "%s", model_id(t.provider, slash + 1));
         (void)snprintf(t.name, sizeof t.name, "%s/%s", prefix, t.model);

@@ -56,7 +56,7 @@ static const struct key keys[] = {
     {"catalog_path", "null", 0, 0,
      "The catalog of what providers accept. null: the machine's own, catalog.db in the folder "
      "that\n"
-     "records_path tells of; it is made from the catalog.db beside the program after the first "
+     "records.db has by default; it is made from the catalog.db beside the program after the first "
      "start,\n"
      "keeps what is set on this machine, and is upgraded when the program brings a newer one. A "
      "file that\n"

@@ -567,6 +567,8 @@ static void test_nearest(void **state)
                  {"OpenAI", "openai"},
                  {"open", "openai"},
                  {"zhipu", "zhipu-glm"},
+                 {"glm", "zhipu-glm"},
+                 {"lm", ""},
                  {"openrotuer", "openrouter"},
                  {"x", "n"},
                  {"", ""},

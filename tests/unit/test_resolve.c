@@ -92,7 +92,11 @@ static void test_resolve(void **state)
             "chat-bison-001:generateMessage");
     is_refused("unheard/x", 501, "dialect_not_built", "dialect 'semaphore'");
     is_refused("azure/gpt", 404, "model_not_found", "set base_url");
-    is_refused("nobody/x", 404, "model_not_found", "is not known");
+    is_refused("nobody/x", 404, "model_not_found", "is not known: name it provider/model");
+    is_refused("palm/x", 404, "model_not_found", "did you mean 'google-palm/...'?");
+    is_refused("qroq/x", 404, "model_not_found", "did you mean 'groq/...'?");
+    is_refused("groq/", 404, "model_not_found", "is not known: name it provider/model");
+    is_refused("groq", 404, "model_not_found", "is not known: name it provider/model");
 }
 
 /* A switch that no request can set is the configuration's: the same deployment of azure, with the

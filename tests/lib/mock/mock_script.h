@@ -9,7 +9,7 @@
 /* word, flag, what it does. Words that end in "-" are followed by a number or a name. */
 #define MOCK_SCRIPT_WORDS(X)                                                                       \
     X("story", STORY, "answers (as any other model does)")                                         \
-    X("slow", SLOW, "waits 100 ms before each word")                                               \
+    X("slow", SLOW, "waits 100 ms before each word of a stream")                                   \
     X("cut", CUT, "breaks the connection after two words")                                         \
     X("cut-clean", CUT_CLEAN, "ends the body after two words, without the API's own end")          \
     X("hang", HANG, "never answers")                                                               \
