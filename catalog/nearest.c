@@ -62,8 +62,8 @@ void nearest_offer(struct nearest *n, const char *known)
         return;
     }
     size_t d = distance(n->word, n_word, known, n_known);
-    bool is_in = n_word >= 3 && (strncmp(n->word, known, n_word) == 0 ||
-                                 is_part(n->word, n_word, known));
+    bool is_in =
+        n_word >= 3 && (strncmp(n->word, known, n_word) == 0 || is_part(n->word, n_word, known));
     size_t allowed = n_known / 3 ? n_known / 3 : 1;
     if ((d <= allowed || is_in) && d < n->distance) {
         n->distance = d;

@@ -47,8 +47,8 @@ static void offer_names(const struct config *conf, const struct snapshot *snap, 
     }
 }
 
-static bool unknown_model(const struct config *conf, const struct snapshot *snap,
-                          struct failure *f, const char *name)
+static bool unknown_model(const struct config *conf, const struct snapshot *snap, struct failure *f,
+                          const char *name)
 {
     char word[NEAREST_WORD_MAX], hint[NEAREST_WORD_MAX + 24] = "";
     const char *slash = strchr(name, '/');

@@ -645,6 +645,21 @@ static void name_known_faults(struct refusal *r)
     }
 }
 
+/* A body that is no error of an API. */
+static void say_unread(int status, struct slice body, char *out, size_t cap)
+{
+    size_t n = (size_t)snprintf(out, cap, "the backend answered with status %d: ", status);
+    refusal_clean(body, out + n, cap - n < 200 ? cap - n : 200);
+    if (status >= 300 && status < 400) {
+        (void)snprintf(out, cap,
+                       "the backend answered with status %d, which sends elsewhere and is not "
+                       "followed: check the provider's base_url",
+                       status);
+    } else if (!out[n]) {
+        (void)snprintf(out, cap, "the backend answered with status %d and no text", status);
+    }
+}
+
 void refusal_answer(int status, struct slice body, const char *retry_after, char param[64],
                     struct failure *f)
 {
@@ -653,18 +668,7 @@ void refusal_answer(int status, struct slice body, const char *retry_after, char
     /* a stream that was to be an array is refused by an array of one */
     const json_t *first = json_is_array(json) ? json_array_get(json, 0) : json;
     if (!refusal_read(first, &r)) {
-        size_t n = (size_t)snprintf(r.message, sizeof r.message,
-                                    "the backend answered with status %d: ", status);
-        refusal_clean(body, r.message + n, sizeof r.message - n < 200 ? sizeof r.message - n : 200);
-        if (status >= 300 && status < 400) {
-            (void)snprintf(r.message, sizeof r.message,
-                           "the backend answered with status %d, which sends elsewhere and is not "
-                           "followed: check the provider's base_url",
-                           status);
-        } else if (!r.message[n]) {
-            (void)snprintf(r.message, sizeof r.message,
-                           "the backend answered with status %d and no text", status);
-        }
+        say_unread(status, body, r.message, sizeof r.message);
     }
     json_decref(json);
     name_known_faults(&r);
