@@ -419,6 +419,29 @@ static void print_adjustments(const json_t *list)
     }
 }
 
+static void put_ms(struct buf *b, const char *what, int64_t us)
+{
+    (void)buf_printf(b, ", %s %" PRId64 ".%" PRId64 " ms", what, us / 1000, us % 1000 / 100);
+}
+
+/* "openai/gpt-4o 429 rate_limit_exceeded, took 12.5 ms, waited 0.0 ms"; "-": no status came. */
+static void print_attempt(const json_t *a)
+{
+    const json_t *error = json_object_get(a, "error");
+    int64_t started = json_integer_value(json_object_get(a, "started_us"));
+    struct buf b;
+    buf_init(&b, RECORD_BYTES_MAX);
+    put_value(&b, json_object_get(a, "model"));
+    (void)buf_puts(&b, " ");
+    put_value(&b, json_object_get(a, "status"));
+    (void)buf_printf(&b, " %s", json_is_string(error) ? json_string_value(error) : "ok");
+    put_ms(&b, "took", json_integer_value(json_object_get(a, "ended_us")) - started);
+    put_ms(&b, "waited", json_integer_value(json_object_get(a, "waited_us")));
+    (void)printf("%-24s ", "attempt");
+    print_cut(b.p ? b.p : "-", RECORD_BYTES_MAX);
+    buf_release(&b);
+}
+
 /* Every field of the record, so that nothing new is forgotten here. */
 static void print_record(json_t *record)
 {
@@ -436,7 +459,7 @@ static void print_record(json_t *record)
             print_adjustments(v);
         } else if (strcmp(key, "attempts") == 0 && json_array_size(v)) {
             for (size_t i = 0; i < json_array_size(v); i++) {
-                print_field("attempt", json_array_get(v, i));
+                print_attempt(json_array_get(v, i));
             }
         } else if (strcmp(key, "sent") != 0) {
             print_field(key, v);

@@ -69,7 +69,12 @@ static void store(struct records *r, int i, const char *asked, const char *model
                : json_pack("[{s:s,s:f,s:i,s:s,s:s,s:i}]", "param", "temperature", "asked", 1.7,
                            "sent", 1, "action", "clamped", "reason", "above_max", "claim", 12);
     f.fallback = i == 3 ? json_pack("{s:s,s:[s]}", "from", asked, "because", "seed") : NULL;
-    f.attempts = json_array();
+    f.attempts =
+        json_pack("[{s:s,s:s,s:n,s:I,s:I,s:i,s:s},{s:s,s:s,s:i,s:I,s:I,s:i,s:n}]", "backend", "p",
+                  "model", "p/one", "status", "started_us", f.started_us, "ended_us",
+                  f.started_us + 12590, "waited_us", 36, "error", "upstream_unreachable", "backend",
+                  "q", "model", "q/two", "status", 200, "started_us", f.started_us + 20000,
+                  "ended_us", f.ended_us, "waited_us", 2000000, "error");
     assert_true(records_append(r, &f, NULL, NULL, NULL));
 }
 
@@ -146,6 +151,9 @@ static void test_show(void **state)
     (void)state;
     char id[] = "req_00000000000000000000000000000003";
     char *text = run(0, "show", id, "--records", path, NULL);
+    has(text,
+        "attempt                  p/one - upstream_unreachable, took 12.5 ms, waited 0.0 ms\n");
+    has(text, "attempt                  q/two 200 ok, took 1480.0 ms, waited 2000.0 ms\n");
     has(text, "started                  2026-11-30T09:30:03.000000Z\nended                    "
               "2026-11-30T09:30:04.500000Z\n");
     has(text, "parameters\n  temperature asked      1.7\n  temperature sent       1\n  max_tokens  "
