@@ -20,7 +20,18 @@
 
 #include <stddef.h>
 
-enum kernels_type { KERNELS_F32, KERNELS_F16, KERNELS_BF16 };
+/* Those after BF16 come in blocks (kernels_quant.h); a row is a whole number of them. */
+enum kernels_type {
+    KERNELS_F32,
+    KERNELS_F16,
+    KERNELS_BF16,
+    KERNELS_Q8_0,
+    KERNELS_Q4_0,
+    KERNELS_Q4_K,
+    KERNELS_Q5_K,
+    KERNELS_Q6_K,
+    KERNELS_N_TYPES
+};
 
 /* y[m][n] = sum over k of x[m][k] * w[n][k] */
 struct kernels_matmul {
