@@ -4,21 +4,18 @@
  */
 #include "safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "filemap.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct safetensors {
     char label[64];
     const unsigned char *bytes;
     size_t n_bytes;
-    bool is_mapped;
+    struct filemap map; /* what `bytes` is of, unless they are the caller's */
     json_t *header;
     struct safetensors_tensor *tensor;
     size_t n_tensors;
@@ -240,43 +237,19 @@ bool safetensors_parse(struct safetensors **out, const unsigned char *bytes, siz
     return true;
 }
 
-static bool map_file(struct safetensors *st, const char *path, struct engine_error *err)
-{
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return engine_fail(err, ENGINE_IO, "", "%s: cannot be read: %s", st->label,
-                           strerror(errno));
-    }
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        (void)close(fd);
-        return engine_fail(err, ENGINE_IO, "", "%s: is no regular file", st->label);
-    }
-    if (info.st_size < 8) {
-        (void)close(fd);
-        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: %lld bytes are no safetensors file",
-                           st->label, (long long)info.st_size);
-    }
-    void *p = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    (void)close(fd);
-    if (p == MAP_FAILED) {
-        return engine_fail(err, ENGINE_IO, "", "%s: cannot be mapped: %s", st->label,
-                           strerror(errno));
-    }
-    st->bytes = p;
-    st->n_bytes = (size_t)info.st_size;
-    st->is_mapped = true;
-    return true;
-}
-
 bool safetensors_open(struct safetensors **out, const char *path, struct engine_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    struct safetensors *st = new_object(slash ? slash + 1 : path, err);
+    struct safetensors *st = new_object(filemap_name(path), err);
     if (!st) {
         return false;
     }
-    if (!map_file(st, path, err) || !parse_header(st, err)) {
+    if (!filemap_open(&st->map, path, st->label, 8, "safetensors", err)) {
+        safetensors_close(st);
+        return false;
+    }
+    st->bytes = st->map.bytes;
+    st->n_bytes = st->map.n;
+    if (!parse_header(st, err)) {
         safetensors_close(st);
         return false;
     }
@@ -289,9 +262,7 @@ void safetensors_close(struct safetensors *st)
     if (!st) {
         return;
     }
-    if (st->is_mapped) {
-        (void)munmap((void *)(uintptr_t)st->bytes, st->n_bytes);
-    }
+    filemap_close(&st->map);
     json_decref(st->header);
     free(st->tensor);
     free(st);
