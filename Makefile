@@ -79,7 +79,7 @@ build:
 	@mkdir -p build
 
 # ---- objects and libraries. catalog/ and local-engine/ are compiled without any -I: an include of another folder does not compile.
-$(B)/obj/local-engine/kernels_avx2.o: arch_flags := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma -mf16c)
+$(B)/obj/local-engine/kernels_avx2.o $(B)/obj/local-engine/kernels_quant_avx2.o: arch_flags := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mfma -mf16c)
 $(B)/obj/gateway/%.o $(B)/obj/tests/%.o: include_flags := $(include_gateway)
 $(B)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -8,13 +8,13 @@
  */
 #include "session.h"
 #include "sha256.h"
+#include "weights.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DECODE_ROWS = 64, PREFILL_ROWS = 64, ROWS = DECODE_ROWS + PREFILL_ROWS };
@@ -28,7 +28,7 @@ struct owner {
 };
 
 struct engine {
-    char *folder;
+    char *path; /* of the model, as it was given */
     struct model *model;
     struct tokenizer *tokenizer;
     struct model_worker *worker;
@@ -60,30 +60,28 @@ static bool check_end_ids(const struct engine *e, struct engine_error *err)
             return engine_fail(
                 err, ENGINE_BAD_FILE, "",
                 "'%s': the tokenizer's end token %d is outside the model's vocabulary of %d",
-                e->folder, eos[i], e->shape->n_vocab);
+                e->path, eos[i], e->shape->n_vocab);
         }
     }
     return true;
 }
 
-static int64_t file_bytes(const char *folder, const char *name)
+/* The other files of the model: beside a .gguf file, in the folder else. */
+static const char *folder_of(const struct engine *e)
 {
-    char path[4096];
-    struct stat st;
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n < (int)sizeof path && stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+    return weights_folder(model_weights(e->model));
 }
 
 static bool open_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
 {
     int n_threads = o && o->n_threads > 0 ? o->n_threads : threads_default();
     n_threads = n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
-    if (!model_open(&e->model, e->folder, err)) {
+    if (!model_open(&e->model, e->path, err)) {
         return false;
     }
     e->shape = model_get_shape(e->model);
-    e->weight_bytes = file_bytes(e->folder, "model.safetensors");
-    if (!tokenizer_open(&e->tokenizer, e->folder, err) || !check_end_ids(e, err) ||
+    e->weight_bytes = (int64_t)weights_file_bytes(model_weights(e->model));
+    if (!tokenizer_open(&e->tokenizer, folder_of(e), err) || !check_end_ids(e, err) ||
         !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
         return false;
     }
@@ -91,7 +89,7 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
     return e->logits || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
 }
 
-bool engine_open(struct engine **out, const char *folder, const struct engine_options *o,
+bool engine_open(struct engine **out, const char *path, const struct engine_options *o,
                  struct engine_error *err)
 {
     struct engine *e = calloc(1, sizeof *e);
@@ -100,8 +98,8 @@ bool engine_open(struct engine **out, const char *folder, const struct engine_op
     }
     int n_max = o && o->n_sessions_max > 0 ? o->n_sessions_max : SESSIONS_DEFAULT;
     e->n_sessions_max = n_max < ENGINE_SESSIONS_MAX ? (size_t)n_max : ENGINE_SESSIONS_MAX;
-    e->folder = strdup(folder);
-    if (!e->folder) {
+    e->path = strdup(path);
+    if (!e->path) {
         engine_close(e);
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
     }
@@ -123,7 +121,7 @@ void engine_close(struct engine *e)
     tokenizer_close(e->tokenizer);
     model_close(e->model);
     free(e->logits);
-    free(e->folder);
+    free(e->path);
     free(e);
 }
 
@@ -187,8 +185,8 @@ const char *engine_fingerprint(struct engine *e)
     static const char *const tokenizers[] = {"tokenizer.json"};
     if (!e->fingerprint[0]) {
         char config[9], tokenizer[9];
-        hash_files(e->folder, configs, 3, config);
-        hash_files(e->folder, tokenizers, 1, tokenizer);
+        hash_files(folder_of(e), configs, 3, config);
+        hash_files(folder_of(e), tokenizers, 1, tokenizer);
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
                        "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
                        ENGINE_VERSION, model_hash(e->model), config, tokenizer);

@@ -31,9 +31,8 @@ static bool configure(struct model *m, const json_t *config, struct engine_error
         return false;
     }
     if (s->dim % s->n_heads != 0) {
-        return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: 'n_head' %d does not divide 'n_embd' %d", s->n_heads,
-                           s->dim);
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: 'n_head' %d does not divide 'n_embd' %d",
+                           model_config_file(config), s->n_heads, s->dim);
     }
     s->n_kv_heads = s->n_heads;
     s->head_dim = s->dim / s->n_heads;
@@ -62,7 +61,7 @@ static bool bind_qkv(struct model *m, int32_t l, struct engine_error *err)
     for (size_t i = 0; i < 3; i++) {
         *part[i] = all;
         part[i]->n_out = (size_t)dim;
-        part[i]->w += i * (size_t)dim * (size_t)dim * kernels_type_bytes(all.type);
+        part[i]->w += i * (size_t)dim * kernels_row_bytes(all.type, (size_t)dim);
         part[i]->bias += i * (size_t)dim;
     }
     return true;
@@ -90,7 +89,7 @@ static bool bind(struct model *m, struct engine_error *err)
         !model_bind_matrix(m, "lm_head.weight", 0, s->n_vocab, s->dim, &m->output, err)) {
         return false;
     }
-    m->prefix = safetensors_find(m->file, "transformer.wte.weight") ? "transformer." : "";
+    m->prefix = weights_find(m->weights, "transformer.wte.weight") ? "transformer." : "";
     if (!model_bind_matrix(m, "wte.weight", 0, s->n_vocab, s->dim, &m->tokens, err) ||
         !model_bind_matrix(m, "wpe.weight", 0, s->context, s->dim, &m->positions, err) ||
         !bind_norm(m, "ln_f.weight", "ln_f.bias", 0, &m->final_norm, err)) {
@@ -124,9 +123,9 @@ static void start_row(struct model_worker *w, size_t r)
 {
     const struct model_matrix *t = &w->model->tokens, *p = &w->model->positions;
     size_t n = t->n_in;
-    w->kernels->expand(t->type, t->w + (size_t)w->rows[r].token * n * kernels_type_bytes(t->type),
-                       n, w->x.row[r]);
-    w->kernels->expand(p->type, p->w + (size_t)w->position[r] * n * kernels_type_bytes(p->type), n,
+    w->kernels->expand(t->type, t->w + (size_t)w->rows[r].token * kernels_row_bytes(t->type, n), n,
+                       w->x.row[r]);
+    w->kernels->expand(p->type, p->w + (size_t)w->position[r] * kernels_row_bytes(p->type, n), n,
                        w->h.row[r]);
     for (size_t i = 0; i < n; i++) {
         w->x.row[r][i] += w->h.row[r][i];

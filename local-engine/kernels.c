@@ -33,7 +33,27 @@ const struct kernels *kernels_find(const char *name)
     return strcmp(name, "ref") == 0 ? &kernels_ref : NULL;
 }
 
-size_t kernels_type_bytes(enum kernels_type type)
+static const struct {
+    const char *name;
+    size_t n_elements, n_bytes; /* of a block */
+} TYPES[KERNELS_N_TYPES] = {
+    [KERNELS_F32] = {"F32", 1, 4},       [KERNELS_F16] = {"F16", 1, 2},
+    [KERNELS_BF16] = {"BF16", 1, 2},     [KERNELS_Q8_0] = {"Q8_0", 32, 34},
+    [KERNELS_Q4_0] = {"Q4_0", 32, 18},   [KERNELS_Q4_K] = {"Q4_K", 256, 144},
+    [KERNELS_Q5_K] = {"Q5_K", 256, 176}, [KERNELS_Q6_K] = {"Q6_K", 256, 210},
+};
+
+const char *kernels_type_name(enum kernels_type type)
 {
-    return type == KERNELS_F32 ? 4 : 2;
+    return TYPES[type].name;
+}
+
+size_t kernels_type_block(enum kernels_type type)
+{
+    return TYPES[type].n_elements;
+}
+
+size_t kernels_row_bytes(enum kernels_type type, size_t n)
+{
+    return n / TYPES[type].n_elements * TYPES[type].n_bytes;
 }

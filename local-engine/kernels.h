@@ -1,7 +1,8 @@
 /* kernels.h - the arithmetic of the engine, in sets by processor that give the same bits.
  *
  * The definition (numerics `exact`), for every sum over k = 0 .. n-1:
- *  - values are float32; stored weights are widened to it exactly;
+ *  - values are float32; stored weights are widened to it exactly, those in blocks
+ * (kernels_quant.h) as their definition says, rounded once;
  *  - n is padded with zeros to a multiple of sixteen; lane j (0 .. 15) starts at +0 and takes
  *    k = j, j + 16, j + 32 ... in that order, each by one fused multiply-add (rounded once) or, in
  *    plain sums, one addition;
@@ -51,7 +52,7 @@ struct kernels {
     const char *name;
     /* The outputs n = from .. to - 1 of every row. */
     void (*matmul)(const struct kernels_matmul *j, size_t from, size_t to, float *scratch);
-    /* out[i] = the stored weight i as float32 */
+    /* out[i] = the stored weight i of a row as float32; n is a multiple of the type's block */
     void (*expand)(enum kernels_type type, const unsigned char *w, size_t n, float *out);
     /* out[i] = sum over t of p[t] * v[t * ldv + i]: the values of attention */
     void (*mix)(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, float *out);
@@ -76,7 +77,10 @@ extern const struct kernels kernels_ref; /* portable C, slow: the definition */
 const struct kernels *kernels_best(void);
 const struct kernels *kernels_find(const char *name);
 
-size_t kernels_type_bytes(enum kernels_type type);
+const char *kernels_type_name(enum kernels_type type); /* "F32", "Q4_K" ... */
+size_t kernels_type_block(enum kernels_type type); /* elements of a block, 1 where there is none */
+/* Bytes of a row of n elements, a multiple of the block. */
+size_t kernels_row_bytes(enum kernels_type type, size_t n);
 
 /* Constants of the exponential: see kernels_exp. Kept here so that the sets cannot drift apart. */
 #define KERNELS_EXP_HIGH  88.37f    /* larger arguments count as this: 2.4e38, still finite */

@@ -2,12 +2,13 @@
  * -mfma -mf16c, this file alone, and called only where kernels.c found them.
  *
  * Sixteen lanes are two registers. One row of x (decoding) reads the mapped weights as they lie,
- * four rows of w at once. Several rows take blocks of w that fit the first cache (half-precision
- * ones are widened into scratch once for all rows) and tiles of two rows of x by three of w, so
- * twelve sums run beside each other: FMA needs eight to hide its latency, and sixteen registers
- * hold no more. A lane's order never changes, so every path gives the bits of kernels_ref.c.
+ * four rows of w at once (those in blocks through the scratch). Several rows take blocks of w that
+ * fit the first cache (half-precision ones are widened into scratch once for all rows) and tiles of
+ * two rows of x by three of w, so twelve sums run beside each other: FMA needs eight to hide its
+ * latency, and sixteen registers hold no more. A lane's order never changes, so every path gives
+ * the bits of kernels_ref.c.
  */
-#include "kernels.h"
+#include "kernels_quant.h"
 
 #if defined(__x86_64__)
 
@@ -278,7 +279,7 @@ static size_t block_rows(size_t k)
 static void matmul(const struct kernels_matmul *j, size_t from, size_t to, float *scratch)
 {
     size_t step = block_rows(j->k);
-    if (j->n_rows == 1) {
+    if (j->n_rows == 1 && j->type <= KERNELS_BF16) {
         one_row_any(j, from, to);
         return;
     }
@@ -315,8 +316,10 @@ static void expand(enum kernels_type type, const unsigned char *w, size_t n, flo
         memcpy(out, w, n * sizeof *out);
     } else if (type == KERNELS_F16) {
         expand_as(KERNELS_F16, w, n, out);
-    } else {
+    } else if (type == KERNELS_BF16) {
         expand_as(KERNELS_BF16, w, n, out);
+    } else {
+        kernels_quant_expand_avx2(type, w, n, out);
     }
 }
 

@@ -5,7 +5,7 @@
  * slowly. Compiled with -ffp-contract=off, as everything here: what is not written as fmaf is
  * rounded twice.
  */
-#include "kernels.h"
+#include "kernels_quant.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ static uint32_t to_bits(float x)
     return bits;
 }
 
-static float from_f16(uint16_t h)
+float kernels_from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
     if (exponent == 31) {
@@ -59,7 +59,7 @@ static float weight(enum kernels_type type, const unsigned char *w, size_t i)
         return from_bits(bits);
     }
     memcpy(&half, w + 2 * i, sizeof half);
-    return type == KERNELS_F16 ? from_f16(half) : from_bits((uint32_t)half << 16);
+    return type == KERNELS_F16 ? kernels_from_f16(half) : from_bits((uint32_t)half << 16);
 }
 
 static size_t padded(size_t n)
@@ -77,20 +77,30 @@ static float dot(enum kernels_type type, const unsigned char *w, const float *x,
     return tree(lane);
 }
 
-static void matmul(const struct kernels_matmul *j, size_t from, size_t to, float *scratch)
+static void expand(enum kernels_type type, const unsigned char *w, size_t n, float *out)
 {
-    (void)scratch;
-    for (size_t m = 0; m < j->n_rows; m++) {
-        for (size_t n = from; n < to; n++) {
-            j->y[m][n] = dot(j->type, j->w + n * j->row_bytes, j->x[m], j->k);
-        }
+    if (kernels_type_block(type) > 1) {
+        kernels_quant_expand(type, w, n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        out[i] = weight(type, w, i);
     }
 }
 
-static void expand(enum kernels_type type, const unsigned char *w, size_t n, float *out)
+static void matmul(const struct kernels_matmul *j, size_t from, size_t to, float *scratch)
 {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = weight(type, w, i);
+    for (size_t n = from; n < to; n++) {
+        enum kernels_type type = j->type;
+        const unsigned char *w = j->w + n * j->row_bytes;
+        if (kernels_type_block(type) > 1) {
+            expand(type, w, j->k, scratch);
+            type = KERNELS_F32;
+            w = (const unsigned char *)scratch;
+        }
+        for (size_t m = 0; m < j->n_rows; m++) {
+            j->y[m][n] = dot(type, w, j->x[m], j->k);
+        }
     }
 }
 

@@ -9,14 +9,35 @@
 
 #include <string.h>
 
+/* The only scaling so far: a factor for each frequency, as .gguf files have it (weights.h). */
+static bool find_factors(const struct model *m, const json_t *config, const json_t **factors,
+                         struct engine_error *err)
+{
+    const json_t *scaling = json_object_get(config, "rope_scaling");
+    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+    if (!type || strcmp(type, "factors") != 0) {
+        return model_config_absent(config, "rope_scaling",
+                                   "is set: scaled rotary positions are not supported", err);
+    }
+    *factors = json_object_get(scaling, "factors");
+    size_t n = json_array_size(*factors), half = (size_t)m->shape.head_dim / 2;
+    bool ok = n == half;
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = json_number_value(json_array_get(*factors, i)) > 0.0;
+    }
+    return ok || engine_fail(err, ENGINE_BAD_FILE, "",
+                             "%s: 'rope_scaling.factors' has %zu numbers, %zu above 0 expected",
+                             model_config_file(config), n, half);
+}
+
 static bool configure_rope(struct model *m, const json_t *config, struct engine_error *err)
 {
     double theta;
     const json_t *p =
         json_object_get(config, "rope_parameters"); /* where newer files keep rope_theta */
     const json_t *where = json_is_object(p) ? p : config;
-    if (!model_config_absent(config, "rope_scaling",
-                             "is set: scaled rotary positions are not supported", err) ||
+    const json_t *factors = NULL;
+    if (!find_factors(m, config, &factors, err) ||
         !model_config_word(where, "rope_type", "default", err) ||
         !model_config_real(config, "partial_rotary_factor", 1.0, 1.0, 1.0, &theta, err) ||
         !model_config_real(where, "rope_theta", 1.0, 1e12, 10000.0, &theta, err)) {
@@ -27,6 +48,9 @@ static bool configure_rope(struct model *m, const json_t *config, struct engine_
         return false;
     }
     rope_frequencies(theta, m->shape.head_dim, m->frequency);
+    for (size_t i = 0; i < json_array_size(factors); i++) {
+        m->frequency[i] /= json_number_value(json_array_get(factors, i));
+    }
     return true;
 }
 
@@ -41,24 +65,23 @@ static bool configure_heads(struct model_shape *s, const json_t *config, struct 
     }
     if (!json_is_integer(json_object_get(config, "head_dim")) && s->dim % s->n_heads != 0) {
         return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: 'num_attention_heads' %d does not divide 'hidden_size' %d",
-                           s->n_heads, s->dim);
+                           "%s: 'num_attention_heads' %d does not divide 'hidden_size' %d",
+                           model_config_file(config), s->n_heads, s->dim);
     }
     if (s->n_heads % s->n_kv_heads != 0) {
-        return engine_fail(
-            err, ENGINE_BAD_FILE, "",
-            "config.json: 'num_key_value_heads' %d does not divide 'num_attention_heads' %d",
-            s->n_kv_heads, s->n_heads);
+        return engine_fail(err, ENGINE_BAD_FILE, "",
+                           "%s: 'num_key_value_heads' %d does not divide 'num_attention_heads' %d",
+                           model_config_file(config), s->n_kv_heads, s->n_heads);
     }
     if (s->head_dim % 2 != 0) {
         return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: 'head_dim' is %d, rotary positions need an even one",
-                           s->head_dim);
+                           "%s: 'head_dim' is %d, rotary positions need an even one",
+                           model_config_file(config), s->head_dim);
     }
     if ((int64_t)s->n_heads * s->head_dim > MODEL_FFN_MAX) {
         return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: 'head_dim' %d times 'num_attention_heads' %d is too large",
-                           s->head_dim, s->n_heads);
+                           "%s: 'head_dim' %d times 'num_attention_heads' %d is too large",
+                           model_config_file(config), s->head_dim, s->n_heads);
     }
     return true;
 }
@@ -170,7 +193,7 @@ static void start_row(struct model_worker *w, size_t r)
     const struct model_matrix *t = &m->tokens;
     size_t half = (size_t)m->shape.head_dim / 2;
     const unsigned char *stored =
-        t->w + (size_t)w->rows[r].token * t->n_in * kernels_type_bytes(t->type);
+        t->w + (size_t)w->rows[r].token * kernels_row_bytes(t->type, t->n_in);
     w->kernels->expand(t->type, stored, t->n_in, w->x.row[r]);
     rope_angles(m->frequency, half, w->position[r], w->cosine + r * half, w->sine + r * half);
 }
@@ -178,7 +201,15 @@ static void start_row(struct model_worker *w, size_t r)
 static void rotate_row(struct model_worker *w, size_t r)
 {
     const struct model_shape *s = &w->model->shape;
+    const struct model_layer *y = &w->model->layers[w->layer];
     size_t d = (size_t)s->head_dim, half = d / 2;
+    float *scratch = w->attended.row[r]; /* nobody needs it yet */
+    if (y->q.is_paired) {
+        model_worker_unpair(w->q.row[r], (size_t)s->n_heads, d, scratch);
+    }
+    if (y->k.is_paired) {
+        model_worker_unpair(w->k.row[r], (size_t)s->n_kv_heads, d, scratch);
+    }
     rope_rotate(w->q.row[r], (size_t)s->n_heads, d, w->cosine + r * half, w->sine + r * half);
     rope_rotate(w->k.row[r], (size_t)s->n_kv_heads, d, w->cosine + r * half, w->sine + r * half);
 }

@@ -1,8 +1,6 @@
-/* model.c - opens a folder: config.json names the family, the family reads its fields and binds
- * its tensors. */
+/* model.c - opens a folder or a .gguf file: its configuration names the family, the family reads
+ * its fields and binds its tensors. */
 #include "model_private.h"
-
-#include "sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +12,8 @@ static const struct model_family *find_family(const json_t *config, struct engin
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     if (!type) {
-        (void)engine_fail(err, ENGINE_BAD_FILE, "", "config.json: 'model_type' is missing");
+        (void)engine_fail(err, ENGINE_BAD_FILE, "", "%s: 'model_type' is missing",
+                          model_config_file(config));
         return NULL;
     }
     for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
@@ -23,45 +22,35 @@ static const struct model_family *find_family(const json_t *config, struct engin
         }
     }
     (void)engine_fail(err, ENGINE_BAD_FILE, "",
-                      "config.json: 'model_type' is '%.60s', llama or gpt2 expected", type);
+                      "%s: 'model_type' is '%.60s', llama or gpt2 expected",
+                      model_config_file(config), type);
     return NULL;
 }
 
-static bool configure(struct model *m, const char *folder, struct engine_error *err)
+static bool configure(struct model *m, struct engine_error *err)
 {
-    json_t *config = model_config_load(folder, err);
-    if (!config) {
+    const json_t *config = weights_config(m->weights);
+    m->family = find_family(config, err);
+    if (!m->family ||
+        !model_config_absent(config, "quantization_config",
+                             "is set: a folder's weights must be F32, F16 or BF16", err) ||
+        !m->family->configure(m, config, err)) {
         return false;
     }
-    m->family = find_family(config, err);
-    bool ok = m->family &&
-              model_config_absent(config, "quantization_config",
-                                  "is set: only F32, F16 and BF16 weights are supported", err) &&
-              m->family->configure(m, config, err);
-    json_decref(config);
-    if (ok) {
-        (void)snprintf(m->shape.family, sizeof m->shape.family, "%s", m->family->model_type);
-    }
-    return ok;
+    (void)snprintf(m->shape.family, sizeof m->shape.family, "%s", m->family->model_type);
+    return true;
 }
 
-static bool open_weights(struct model *m, const char *folder, struct engine_error *err)
+static bool bind_all(struct model *m, struct engine_error *err)
 {
-    char path[4096];
     size_t n;
-    if ((size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
-        return engine_fail(err, ENGINE_IO, "", "the model folder's path is too long");
-    }
-    if (!safetensors_open(&m->file, path, err)) {
-        return false;
-    }
-    (void)safetensors_all(m->file, &n);
+    (void)weights_all(m->weights, &n);
     m->is_used = model_own(m, n, 1, err);
     m->layers = model_own(m, (size_t)m->shape.n_layers, sizeof *m->layers, err);
     return m->is_used && m->layers && m->family->bind(m, err) && model_bind_finish(m, err);
 }
 
-bool model_open(struct model **out, const char *folder, struct engine_error *err)
+bool model_open(struct model **out, const char *path, struct engine_error *err)
 {
     struct model *m = calloc(1, sizeof *m);
     if (!m) {
@@ -69,7 +58,7 @@ bool model_open(struct model **out, const char *folder, struct engine_error *err
     }
     m->prefix = "";
     (void)pthread_mutex_init(&m->hash_lock, NULL);
-    if (!configure(m, folder, err) || !open_weights(m, folder, err)) {
+    if (!weights_open(&m->weights, path, err) || !configure(m, err) || !bind_all(m, err)) {
         model_close(m);
         return false;
     }
@@ -86,7 +75,7 @@ void model_close(struct model *m)
         free(m->owned[i]);
     }
     free(m->owned);
-    safetensors_close(m->file);
+    weights_close(m->weights);
     (void)pthread_mutex_destroy(&m->hash_lock);
     free(m);
 }
@@ -100,15 +89,13 @@ const char *model_hash(struct model *m)
 {
     (void)pthread_mutex_lock(&m->hash_lock);
     if (m->hash[0] == '\0') {
-        struct sha256 sum;
-        uint8_t digest[32];
-        size_t n;
-        const unsigned char *bytes = safetensors_bytes(m->file, &n);
-        sha256_init(&sum);
-        sha256_update(&sum, bytes, n);
-        sha256_final(&sum, digest);
-        sha256_hex(digest, m->hash);
+        weights_hash(m->weights, m->hash);
     }
     (void)pthread_mutex_unlock(&m->hash_lock);
     return m->hash;
+}
+
+const struct weights *model_weights(const struct model *m)
+{
+    return m->weights;
 }

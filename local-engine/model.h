@@ -1,9 +1,9 @@
 /* model.h - a transformer's weights, immutable, and one forward pass a family behind it.
  *
- * Weights stay mapped in their stored form (F32, F16, BF16); every tensor's name, type, shape and
- * extent is checked before the first use. Numerics `exact`: every output is float32, summed in
- * sixteen strided lanes (lane j takes k = j mod 16, in order) and then one fixed tree, so the same
- * bits come out on any batch, thread count and instruction set.
+ * Weights stay mapped in their stored form (F32, F16, BF16, the block types of .gguf files); every
+ * tensor's name, type, shape and extent is checked before the first use. Numerics `exact`: every
+ * output is float32, summed in sixteen strided lanes (lane j takes k = j mod 16, in order) and then
+ * one fixed tree, so the same bits come out on any batch, thread count and instruction set.
  */
 #ifndef ISOTHERM_MODEL_H
 #define ISOTHERM_MODEL_H
@@ -14,22 +14,23 @@
 
 struct model;
 struct kvcache;
+struct weights;
 
 struct model_shape {
     char family[16]; /* "llama", "gpt2" */
     int32_t n_vocab, n_layers, dim, n_heads, n_kv_heads, head_dim, ffn, context;
     int64_t n_params;
-    char dtype[8]; /* of most weights: "F32", "F16", "BF16" */
+    char dtype[8]; /* of most weights: "F32", "F16", "Q4_K" ... */
 };
 
-/* FOLDER/config.json + model.safetensors (single file). A damaged one is refused with one line that
- * names the file and the field. */
-ENGINE_WARN_UNUSED bool model_open(struct model **out, const char *folder,
-                                   struct engine_error *err);
+/* `path`: a folder or a .gguf file (weights.h). A damaged one is refused with one line that names
+ * the file and the field. */
+ENGINE_WARN_UNUSED bool model_open(struct model **out, const char *path, struct engine_error *err);
 void model_close(struct model *m);
 const struct model_shape *model_get_shape(const struct model *m);
-/* Hex SHA-256 over the weights file, computed once on first use (thread-safe): part of the
- * fingerprint. */
+const struct weights *model_weights(const struct model *m);
+/* Hex SHA-256 over the weights' files (weights_hash), computed once on first use (thread-safe):
+ * part of the fingerprint. */
 const char *model_hash(struct model *m);
 
 /* Keys and values of one sequence, room for `n_tokens_max` positions. */

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const TYPE_NAME[3] = {
-    [KERNELS_F32] = "F32", [KERNELS_F16] = "F16", [KERNELS_BF16] = "BF16"};
-
 void *model_own(struct model *m, size_t n, size_t size, struct engine_error *err)
 {
     if (m->n_owned == m->owned_cap) {
@@ -30,17 +27,6 @@ void *model_own(struct model *m, size_t n, size_t size, struct engine_error *err
     return p;
 }
 
-static bool find_type(const char *dtype, enum kernels_type *type)
-{
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(dtype, TYPE_NAME[i]) == 0) {
-            *type = (enum kernels_type)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void format_name(const struct model *m, const char *fmt, int32_t layer, char *buf,
                         size_t n_buf)
 {
@@ -53,7 +39,7 @@ static void format_name(const struct model *m, const char *fmt, int32_t layer, c
     }
 }
 
-static bool has_shape(const struct safetensors_tensor *t, int32_t rows, int32_t columns)
+static bool has_shape(const struct weights_tensor *t, int32_t rows, int32_t columns)
 {
     if (rows == 0) {
         return t->n_dims == 1 && t->dim[0] == columns;
@@ -61,48 +47,65 @@ static bool has_shape(const struct safetensors_tensor *t, int32_t rows, int32_t 
     return t->n_dims == 2 && t->dim[0] == rows && t->dim[1] == columns;
 }
 
-/* The tensor of that name; rows 0 means a vector. Marks it used and counts its elements. */
-static const struct safetensors_tensor *find(struct model *m, const char *fmt, int32_t layer,
-                                             int32_t rows, int32_t columns, enum kernels_type *type,
+/* rows 0 means a vector. */
+static bool check_tensor(const struct weights_tensor *t, int32_t rows, int32_t columns,
+                         struct engine_error *err)
+{
+    char shape[80], want[40];
+    if (!has_shape(t, rows, columns)) {
+        weights_format_shape(t, shape, sizeof shape);
+        (void)snprintf(want, sizeof want, rows ? "%2$d, %1$d" : "%1$d", columns, rows);
+        return engine_fail(err, ENGINE_BAD_FILE, "",
+                           "%s: tensor '%.100s' has shape [%s], [%s] expected", t->file, t->name,
+                           shape, want);
+    }
+    return t->is_computable ||
+           engine_fail(err, ENGINE_BAD_FILE, "",
+                       "%s: tensor '%.80s' has type %s: F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or "
+                       "Q6_K expected",
+                       t->file, t->name, t->type_name);
+}
+
+/* The tensor of that name, whatever it is. */
+static const struct weights_tensor *find_any(const struct model *m, const char *fmt, int32_t layer,
                                              struct engine_error *err)
 {
-    char name[SAFETENSORS_NAME_MAX], shape[80], want[40];
-    size_t n_all;
-    const char *file = safetensors_label(m->file);
+    char name[WEIGHTS_NAME_MAX];
     format_name(m, fmt, layer, name, sizeof name);
-    const struct safetensors_tensor *t = safetensors_find(m->file, name);
+    const struct weights_tensor *t = weights_find(m->weights, name);
     if (!t) {
-        (void)engine_fail(err, ENGINE_BAD_FILE, "", "%s: tensor '%s' is missing", file, name);
+        (void)engine_fail(err, ENGINE_BAD_FILE, "", "%s: tensor '%s' is missing",
+                          weights_label(m->weights), name);
+    }
+    return t;
+}
+
+/* The same, checked. Marks it used and counts its elements. */
+static const struct weights_tensor *find(struct model *m, const char *fmt, int32_t layer,
+                                         int32_t rows, int32_t columns, struct engine_error *err)
+{
+    size_t n_all;
+    const struct weights_tensor *t = find_any(m, fmt, layer, err);
+    if (!t || !check_tensor(t, rows, columns, err)) {
         return NULL;
     }
-    if (!has_shape(t, rows, columns)) {
-        safetensors_format_shape(t, shape, sizeof shape);
-        (void)snprintf(want, sizeof want, rows ? "%2$d, %1$d" : "%1$d", columns, rows);
-        (void)engine_fail(err, ENGINE_BAD_FILE, "", "%s: tensor '%s' has shape [%s], [%s] expected",
-                          file, name, shape, want);
-        return NULL;
-    }
-    if (!find_type(t->dtype, type)) {
-        (void)engine_fail(err, ENGINE_BAD_FILE, "",
-                          "%s: tensor '%s' has dtype %s, F32, F16 or BF16 expected", file, name,
-                          t->dtype);
-        return NULL;
-    }
-    m->is_used[t - safetensors_all(m->file, &n_all)] = 1;
-    m->n_stored[*type] += t->n_elements;
+    m->is_used[t - weights_all(m->weights, &n_all)] = 1;
+    m->n_stored[t->type] += t->n_elements;
     return t;
 }
 
 bool model_bind_matrix(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
                        int32_t n_in, struct model_matrix *out, struct engine_error *err)
 {
-    enum kernels_type type;
-    const struct safetensors_tensor *t = find(m, name_fmt, layer, n_out, n_in, &type, err);
+    const struct weights_tensor *t = find(m, name_fmt, layer, n_out, n_in, err);
     if (!t) {
         return false;
     }
-    *out = (struct model_matrix){
-        .w = t->data, .type = type, .n_out = (size_t)n_out, .n_in = (size_t)n_in};
+    *out = (struct model_matrix){.w = t->data,
+                                 .type = t->type,
+                                 .n_out = (size_t)n_out,
+                                 .n_in = (size_t)n_in,
+                                 .is_paired = (t->flags & WEIGHTS_PAIRED) != 0};
     return true;
 }
 
@@ -125,12 +128,20 @@ static void turn(const unsigned char *from, unsigned char *to, size_t n_in, size
 bool model_bind_turned(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
                        int32_t n_in, struct model_matrix *out, struct engine_error *err)
 {
-    enum kernels_type type;
-    const struct safetensors_tensor *t = find(m, name_fmt, layer, n_in, n_out, &type, err);
+    const struct weights_tensor *t = find_any(m, name_fmt, layer, err);
+    if (t && (t->flags & WEIGHTS_TURNED)) {
+        return model_bind_matrix(m, name_fmt, layer, n_out, n_in, out, err);
+    }
+    t = t ? find(m, name_fmt, layer, n_in, n_out, err) : NULL;
     if (!t) {
         return false;
     }
-    size_t size = kernels_type_bytes(type);
+    size_t size = kernels_row_bytes(t->type, 1);
+    if (kernels_type_block(t->type) > 1) {
+        return engine_fail(err, ENGINE_BAD_FILE, "",
+                           "%s: tensor '%s' has type %s, which cannot be turned", t->file, t->name,
+                           t->type_name);
+    }
     unsigned char *own = model_own(m, (size_t)n_out * (size_t)n_in, size, err);
     if (!own) {
         return false;
@@ -140,21 +151,20 @@ bool model_bind_turned(struct model *m, const char *name_fmt, int32_t layer, int
     } else {
         turn(t->data, own, (size_t)n_in, (size_t)n_out, 2);
     }
-    *out =
-        (struct model_matrix){.w = own, .type = type, .n_out = (size_t)n_out, .n_in = (size_t)n_in};
+    *out = (struct model_matrix){
+        .w = own, .type = t->type, .n_out = (size_t)n_out, .n_in = (size_t)n_in};
     return true;
 }
 
 bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int32_t n,
                        const float **out, struct engine_error *err)
 {
-    enum kernels_type type;
-    const struct safetensors_tensor *t = find(m, name_fmt, layer, 0, n, &type, err);
+    const struct weights_tensor *t = find(m, name_fmt, layer, 0, n, err);
     float *v = t ? model_own(m, (size_t)n, sizeof *v, err) : NULL;
     if (!v) {
         return false;
     }
-    kernels_best()->expand(type, t->data, (size_t)n, v);
+    kernels_best()->expand(t->type, t->data, (size_t)n, v);
     *out = v;
     return true;
 }
@@ -162,20 +172,21 @@ bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int
 bool model_bind_finish(struct model *m, struct engine_error *err)
 {
     size_t n;
-    const struct safetensors_tensor *t = safetensors_all(m->file, &n);
+    const struct weights_tensor *t = weights_all(m->weights, &n);
     int most = KERNELS_F32;
     for (size_t i = 0; i < n; i++) {
         if (!m->is_used[i] && !m->family->is_spare(t[i].name)) {
-            return engine_fail(
-                err, ENGINE_BAD_FILE, "",
-                "%s: tensor '%.100s' is no part of a %s model as config.json describes it",
-                safetensors_label(m->file), t[i].name, m->shape.family);
+            return engine_fail(err, ENGINE_BAD_FILE, "",
+                               "%s: tensor '%.80s' is no part of a %s model as %s describes it",
+                               t[i].file, t[i].name, m->shape.family,
+                               weights_gguf(m->weights) ? "its metadata" : "config.json");
         }
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < KERNELS_N_TYPES; i++) {
         m->shape.n_params += m->n_stored[i];
         most = m->n_stored[i] > m->n_stored[most] ? i : most;
     }
-    (void)snprintf(m->shape.dtype, sizeof m->shape.dtype, "%s", TYPE_NAME[most]);
+    (void)snprintf(m->shape.dtype, sizeof m->shape.dtype, "%s",
+                   kernels_type_name((enum kernels_type)most));
     return true;
 }

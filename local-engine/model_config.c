@@ -3,15 +3,19 @@
 #include "model_private.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CONFIG_BYTES_MAX (1u << 20)
-
-static bool fail(struct engine_error *err, const char *field, const char *what)
+const char *model_config_file(const json_t *config)
 {
-    return engine_fail(err, ENGINE_BAD_FILE, "", "config.json: '%s' %s", field, what);
+    const char *name = json_string_value(json_object_get(config, "_file"));
+    return name ? name : "config.json";
+}
+
+static bool fail(const json_t *config, struct engine_error *err, const char *field,
+                 const char *what)
+{
+    return engine_fail(err, ENGINE_BAD_FILE, "", "%s: '%s' %s", model_config_file(config), field,
+                       what);
 }
 
 static const json_t *get(const json_t *config, const char *field)
@@ -25,16 +29,16 @@ bool model_config_int(const json_t *config, const char *field, int64_t min, int6
 {
     const json_t *v = get(config, field);
     if (!v && fallback == MODEL_CONFIG_REQUIRED) {
-        return fail(err, field, "is missing");
+        return fail(config, err, field, "is missing");
     }
     if (v && !json_is_integer(v)) {
-        return fail(err, field, "must be a whole number");
+        return fail(config, err, field, "must be a whole number");
     }
     int64_t n = v ? json_integer_value(v) : fallback;
     if (n < min || n > max) {
-        return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: '%s' is %lld, %lld to %lld expected", field, (long long)n,
-                           (long long)min, (long long)max);
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: '%s' is %lld, %lld to %lld expected",
+                           model_config_file(config), field, (long long)n, (long long)min,
+                           (long long)max);
     }
     *out = (int32_t)n;
     return true;
@@ -45,12 +49,12 @@ bool model_config_real(const json_t *config, const char *field, double min, doub
 {
     const json_t *v = get(config, field);
     if (v && !json_is_number(v)) {
-        return fail(err, field, "must be a number");
+        return fail(config, err, field, "must be a number");
     }
     double x = v ? json_number_value(v) : fallback;
     if (!(x >= min && x <= max)) {
-        return engine_fail(err, ENGINE_BAD_FILE, "", "config.json: '%s' is %g, %g to %g expected",
-                           field, x, min, max);
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: '%s' is %g, %g to %g expected",
+                           model_config_file(config), field, x, min, max);
     }
     *out = x;
     return true;
@@ -61,7 +65,7 @@ bool model_config_bool(const json_t *config, const char *field, bool fallback, b
 {
     const json_t *v = get(config, field);
     if (v && !json_is_boolean(v)) {
-        return fail(err, field, "must be true or false");
+        return fail(config, err, field, "must be true or false");
     }
     *out = v ? json_is_true(v) : fallback;
     return true;
@@ -73,9 +77,8 @@ bool model_config_word(const json_t *config, const char *field, const char *want
     const json_t *v = get(config, field);
     const char *word = json_string_value(v);
     if (v && (!word || strcmp(word, want) != 0)) {
-        return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "config.json: '%s' is '%.60s', only '%s' is supported", field,
-                           word ? word : "no text", want);
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: '%s' is '%.60s', only '%s' is supported",
+                           model_config_file(config), field, word ? word : "no text", want);
     }
     return true;
 }
@@ -87,42 +90,12 @@ bool model_config_flag(const json_t *config, const char *field, bool want, struc
         return false;
     }
     return is == want ||
-           engine_fail(err, ENGINE_BAD_FILE, "", "config.json: '%s' is %s, which is not supported",
-                       field, is ? "true" : "false");
+           engine_fail(err, ENGINE_BAD_FILE, "", "%s: '%s' is %s, which is not supported",
+                       model_config_file(config), field, is ? "true" : "false");
 }
 
 bool model_config_absent(const json_t *config, const char *field, const char *why,
                          struct engine_error *err)
 {
-    return !get(config, field) || fail(err, field, why);
-}
-
-json_t *model_config_load(const char *folder, struct engine_error *err)
-{
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/config.json", folder) >= sizeof path) {
-        (void)engine_fail(err, ENGINE_IO, "", "the model folder's path is too long");
-        return NULL;
-    }
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        (void)engine_fail(err, ENGINE_IO, "", "config.json: cannot be read in '%.150s'", folder);
-        return NULL;
-    }
-    char *text = malloc(CONFIG_BYTES_MAX + 1);
-    size_t n = text ? fread(text, 1, CONFIG_BYTES_MAX + 1, f) : 0;
-    json_t *config = NULL;
-    json_error_t je = {.text = "too long"};
-    if (text && n <= CONFIG_BYTES_MAX) {
-        config = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
-    }
-    free(text);
-    (void)fclose(f);
-    if (!json_is_object(config)) {
-        (void)engine_fail(err, ENGINE_BAD_FILE, "", "config.json: is no JSON object: %.100s",
-                          config ? "another kind of value" : je.text);
-        json_decref(config);
-        return NULL;
-    }
-    return config;
+    return !get(config, field) || fail(config, err, field, why);
 }

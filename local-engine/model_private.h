@@ -9,7 +9,7 @@
 #include "kvcache.h"
 #include "model.h"
 #include "pool.h"
-#include "safetensors.h"
+#include "weights.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -27,6 +27,7 @@ struct model_matrix {
     enum kernels_type type;
     size_t n_out, n_in;
     const float *bias; /* [n_out] or NULL */
+    bool is_paired;    /* its outputs wait to be put in order: model_worker_unpair */
 };
 
 struct model_norm {
@@ -46,7 +47,7 @@ struct model_family;
 struct model {
     struct model_shape shape;
     const struct model_family *family;
-    struct safetensors *file;
+    struct weights *weights;
     float eps;    /* of the norms */
     bool is_tied; /* output matrix = token embedding */
     bool has_attention_bias, has_ffn_bias;
@@ -57,8 +58,8 @@ struct model {
     struct model_layer *layers;
     void **owned; /* blocks that model_close frees */
     size_t n_owned, owned_cap;
-    unsigned char *is_used; /* one for each tensor of the file */
-    int64_t n_stored[3];    /* elements bound, by enum kernels_type */
+    unsigned char *is_used;            /* one for each tensor of the file */
+    int64_t n_stored[KERNELS_N_TYPES]; /* elements bound, by enum kernels_type */
     pthread_mutex_t hash_lock;
     char hash[65];
 };
@@ -92,7 +93,8 @@ bool model_config_flag(const json_t *config, const char *field, bool want,
 /* Refuses a field that is present and not null: `why` says what is not supported. */
 bool model_config_absent(const json_t *config, const char *field, const char *why,
                          struct engine_error *err);
-json_t *model_config_load(const char *folder, struct engine_error *err);
+/* The name of the file for error texts: weights_config() has put it there. */
+const char *model_config_file(const json_t *config);
 
 /* ---- tensors (model_bind.c). Each checks type and shape, and counts the tensor as used. Names
  * by printf of one number. */
@@ -100,7 +102,8 @@ void *model_own(struct model *m, size_t n, size_t size,
                 struct engine_error *err); /* calloc; freed with the model */
 bool model_bind_matrix(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
                        int32_t n_in, struct model_matrix *out, struct engine_error *err);
-/* A matrix stored [n_in][n_out] is copied, turned, into memory of ours, in its stored type. */
+/* A matrix that folders store as [n_in][n_out] is copied, turned, into memory of ours, in its
+ * stored type; one of a .gguf file lies the right way. */
 bool model_bind_turned(struct model *m, const char *name_fmt, int32_t layer, int32_t n_out,
                        int32_t n_in, struct model_matrix *out, struct engine_error *err);
 /* A vector is widened to float32: norms and biases are small. */
@@ -152,6 +155,10 @@ void model_worker_multiply(struct model_worker *w, const struct model_product *p
  * operations of a row. */
 void model_worker_each_row(struct model_worker *w, size_t n_rows, size_t cost,
                            void (*fn)(struct model_worker *, size_t));
+/* A row's outputs of a matrix that is_paired, head by head, in the order of Hugging Face's files:
+ * each is summed alone, so its bits are the same wherever it stands. `scratch` has head_dim floats.
+ */
+void model_worker_unpair(float *x, size_t n_heads, size_t head_dim, float *scratch);
 /* h = norm(x) */
 void model_worker_norm(struct model_worker *w, const struct model_norm *norm);
 /* x = x + h */

@@ -192,7 +192,7 @@ static void product_tile(const struct product_job *j, const struct model_product
     const struct model_matrix *m = p->w;
     size_t from = tile * TILE, to = from + TILE < m->n_out ? from + TILE : m->n_out;
     const struct kernels_matmul product = {.w = m->w,
-                                           .row_bytes = m->n_in * kernels_type_bytes(m->type),
+                                           .row_bytes = kernels_row_bytes(m->type, m->n_in),
                                            .type = m->type,
                                            .k = m->n_in,
                                            .x = (const float *const *)p->x,
@@ -260,6 +260,18 @@ void model_worker_norm(struct model_worker *w, const struct model_norm *norm)
 {
     struct norm_job j = {w, norm, w->x.row};
     run(w, w->n_rows, w->n_rows * (size_t)w->model->shape.dim, norm_item, &j);
+}
+
+void model_worker_unpair(float *x, size_t n_heads, size_t head_dim, float *scratch)
+{
+    size_t half = head_dim / 2;
+    for (size_t h = 0; h < n_heads; h++, x += head_dim) {
+        for (size_t i = 0; i < half; i++) {
+            scratch[i] = x[2 * i];
+            scratch[i + half] = x[2 * i + 1];
+        }
+        memcpy(x, scratch, head_dim * sizeof *x);
+    }
 }
 
 static void add_row(struct model_worker *w, size_t r)

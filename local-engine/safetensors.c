@@ -283,16 +283,6 @@ const struct safetensors_tensor *safetensors_all(const struct safetensors *st, s
     return st->tensor;
 }
 
-void safetensors_format_shape(const struct safetensors_tensor *t, char *buf, size_t n_buf)
-{
-    size_t at = 0;
-    buf[0] = '\0';
-    for (int i = 0; i < t->n_dims && at < n_buf; i++) {
-        int n = snprintf(buf + at, n_buf - at, "%s%lld", i ? ", " : "", (long long)t->dim[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-}
-
 const char *safetensors_label(const struct safetensors *st)
 {
     return st->label;

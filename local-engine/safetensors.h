@@ -40,8 +40,6 @@ void safetensors_close(struct safetensors *st);
 const struct safetensors_tensor *safetensors_find(const struct safetensors *st, const char *name);
 /* All of them, in the order of their names. */
 const struct safetensors_tensor *safetensors_all(const struct safetensors *st, size_t *n);
-/* "64, 32" into buf; cut where it does not fit. */
-void safetensors_format_shape(const struct safetensors_tensor *t, char *buf, size_t n_buf);
 const char *safetensors_label(const struct safetensors *st);
 const unsigned char *safetensors_bytes(const struct safetensors *st, size_t *n);
 

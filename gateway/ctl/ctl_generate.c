@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PROMPT_BYTES_MAX (64u << 20)
 #define OUTPUT_BYTES_MAX (256u << 20)
@@ -29,8 +29,9 @@
 static const char usage[] =
     "usage: isothermctl generate [-m MODEL] --prompt TEXT [options]\n"
     "Generates text with a local model. The same seed gives the same text on any machine.\n"
-    "  -m, --model MODEL          a model's folder, or 'local': the one that came with the program "
-    "(default)\n"
+    "  -m, --model MODEL          a model's folder or .gguf file, or 'local': the one that came "
+    "with "
+    "the program (default)\n"
     "      --prompt TEXT          what to continue; '-' reads it from standard input\n"
     "      --chat                 the prompt is a user's message: the model's template goes around "
     "it\n"
@@ -313,24 +314,19 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 /* ---- the model and the prompt */
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* The folder of a model's name. */
+/* The folder or file of a model's name; whether it is one is the engine's to say. */
 static bool find_model(const char *name, char path[PATH_MAX], struct engine_error *err)
 {
     if (strcmp(name, "local") != 0) {
         (void)snprintf(path, PATH_MAX, "%s", name);
-        return is_folder(path) ||
+        return access(path, F_OK) == 0 ||
                engine_fail(err, ENGINE_IO, "model",
-                           "'%s' is no folder: give a model's folder, or 'local'", name);
+                           "'%s' cannot be read: give a model's folder or .gguf file, or 'local'",
+                           name);
     }
-    return (paths_find("default-model", path, PATH_MAX) && is_folder(path)) ||
+    return (paths_find("default-model", path, PATH_MAX) && access(path, F_OK) == 0) ||
            engine_fail(err, ENGINE_BAD_FILE, "model",
-                       "there is no '%s': give a model's folder with -m", path);
+                       "there is no '%s': give a model's folder or .gguf file with -m", path);
 }
 
 static bool read_stdin(struct buf *b, struct engine_error *err)

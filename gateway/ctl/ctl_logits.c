@@ -15,13 +15,13 @@
 #define IDS_MAX 1000000 /* more than any context that would finish */
 
 static const char usage[] =
-    "usage: isothermctl logits -m FOLDER --ids 1,2,3 -o FILE [options]\n"
+    "usage: isothermctl logits -m MODEL --ids 1,2,3 -o FILE [options]\n"
     "\n"
     "Writes the model's raw logits for every position: float32, little-endian, one row of the "
     "vocabulary's size\n"
-    "after the other. FOLDER holds config.json and model.safetensors.\n"
+    "after the other. MODEL is a folder with config.json and its safetensors, or a .gguf file.\n"
     "\n"
-    "  -m, --model FOLDER  the model\n"
+    "  -m, --model MODEL   the model\n"
     "  --ids LIST          token ids, separated by commas, the beginning-of-text token included "
     "where wanted\n"
     "  -o, --output FILE   - for standard output\n"

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,29 @@ static void assert_same(const float *a, const float *b, size_t n, const char *wh
     }
 }
 
+/* ---------------------------------------------------------------- blocks */
+
+static const enum kernels_type BLOCKS[] = {KERNELS_Q8_0, KERNELS_Q4_0, KERNELS_Q4_K, KERNELS_Q5_K,
+                                           KERNELS_Q6_K};
+enum { N_BLOCKS = sizeof BLOCKS / sizeof BLOCKS[0], BLOCK_MAX = 256, STORED = 4 };
+
+/* Blocks of any bits, but for their float16 factors, which are finite. */
+static void fill_blocks(enum kernels_type type, unsigned char *w, size_t n_bytes)
+{
+    size_t bytes = kernels_row_bytes(type, kernels_type_block(type));
+    size_t first = type == KERNELS_Q6_K ? 208 : 0;
+    size_t n_halves = type == KERNELS_Q4_K || type == KERNELS_Q5_K ? 2 : 1;
+    for (size_t i = 0; i < n_bytes; i++) {
+        w[i] = (unsigned char)random_bits();
+    }
+    for (size_t at = first; at < n_bytes; at += bytes) {
+        for (size_t i = 0; i < n_halves; i++) {
+            w[at + 2 * i + 1] =
+                (unsigned char)((w[at + 2 * i + 1] & 0x83) | random_bits() % 19 << 2);
+        }
+    }
+}
+
 /* ---------------------------------------------------------------- matrix products */
 
 /* One product by both sets; every buffer is exactly as long as it must be, so a sanitizer sees
@@ -78,11 +102,15 @@ static void assert_same(const float *a, const float *b, size_t n, const char *wh
 static void check_product(enum kernels_type type, size_t n_rows, size_t k, size_t n, size_t from,
                           size_t shift)
 {
-    size_t bytes = n * k * kernels_type_bytes(type);
+    size_t bytes = n * kernels_row_bytes(type, k);
     unsigned char *block = malloc(shift + bytes), *w = block + shift;
     float *x[ROWS_MAX], *a[ROWS_MAX], *b[ROWS_MAX],
         *scratch = malloc(KERNELS_SCRATCH_ROWS * k * sizeof *scratch);
-    fill_weights(type, w, n * k);
+    if (kernels_type_block(type) > 1) {
+        fill_blocks(type, w, bytes);
+    } else {
+        fill_weights(type, w, n * k);
+    }
     for (size_t m = 0; m < n_rows; m++) {
         x[m] = malloc(k * sizeof(float));
         a[m] = calloc(n, sizeof(float));
@@ -90,7 +118,7 @@ static void check_product(enum kernels_type type, size_t n_rows, size_t k, size_
         fill(x[m], k);
     }
     struct kernels_matmul j = {
-        w, k * kernels_type_bytes(type), type, k, (const float *const *)x, a, n_rows};
+        w, kernels_row_bytes(type, k), type, k, (const float *const *)x, a, n_rows};
     kernels_ref.matmul(&j, from, n, scratch);
     j.y = b;
     fast()->matmul(&j, from, n, scratch);
@@ -114,6 +142,64 @@ static void products_have_the_same_bits(void **state)
             for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
                 size_t n = ns[(m + i) % (sizeof ns / sizeof ns[0])];
                 check_product((enum kernels_type)type, m, ks[i], n, n > 4 ? 2 : 0, (m + i) % 5);
+            }
+        }
+    }
+}
+
+/* Against what NumPy made of the same bytes: tests/vectors/make_blocks.py. */
+static void blocks_are_what_the_format_says(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < N_BLOCKS; t++) {
+        char path[64];
+        unsigned char w[STORED * 256];
+        float want[STORED * BLOCK_MAX], got[STORED * BLOCK_MAX];
+        size_t n = STORED * kernels_type_block(BLOCKS[t]), bytes = kernels_row_bytes(BLOCKS[t], n);
+        (void)snprintf(path, sizeof path, "tests/vectors/blocks/%s.bin",
+                       kernels_type_name(BLOCKS[t]));
+        FILE *f = fopen(path, "rb");
+        assert_non_null(f);
+        assert_int_equal(fread(w, 1, bytes, f), bytes);
+        assert_int_equal(fread(want, sizeof *want, n, f), n);
+        assert_int_equal(fgetc(f), EOF);
+        (void)fclose(f);
+        kernels_ref.expand(BLOCKS[t], w, n, got);
+        assert_same(want, got, n, path);
+        fast()->expand(BLOCKS[t], w, n, got);
+        assert_same(want, got, n, path);
+    }
+}
+
+static void blocks_expand_to_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < N_BLOCKS; t++) {
+        for (size_t n_blocks = 1; n_blocks <= 9; n_blocks++) {
+            size_t n = n_blocks * kernels_type_block(BLOCKS[t]), shift = n_blocks % 5;
+            size_t bytes = kernels_row_bytes(BLOCKS[t], n);
+            unsigned char *w = malloc(shift + bytes);
+            float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+            fill_blocks(BLOCKS[t], w + shift, bytes);
+            kernels_ref.expand(BLOCKS[t], w + shift, n, a);
+            fast()->expand(BLOCKS[t], w + shift, n, b);
+            assert_same(a, b, n, kernels_type_name(BLOCKS[t]));
+            free(w);
+            free(a);
+            free(b);
+        }
+    }
+}
+
+static void products_of_blocks_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const size_t ns[] = {1, 2, 3, 5, 13, 26};
+    for (size_t t = 0; t < N_BLOCKS; t++) {
+        for (size_t m = 1; m <= ROWS_MAX; m += 2) {
+            size_t k = (1 + m % 3) * kernels_type_block(BLOCKS[t]);
+            for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) {
+                check_product(BLOCKS[t], m, k, ns[i], ns[i] > 4 ? 2 : 0, (m + i) % 5);
             }
         }
     }
@@ -378,6 +464,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_the_same_bits),
+        cmocka_unit_test(blocks_are_what_the_format_says),
+        cmocka_unit_test(blocks_expand_to_the_same_bits),
+        cmocka_unit_test(products_of_blocks_have_the_same_bits),
         cmocka_unit_test(products_are_near_double),
         cmocka_unit_test(the_order_is_the_documented_one),
         cmocka_unit_test(every_half_is_widened_exactly),
