@@ -6,6 +6,7 @@
 #include "ctl/ctl_fingerprints.h"
 #include "ctl/ctl_generate.h"
 #include "ctl/ctl_logits.h"
+#include "ctl/ctl_model.h"
 #include "ctl/ctl_sample.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static const struct verb {
     {"catalog", ctl_catalog, "what providers accept: show, compare, correct, check, probe"},
     {"fingerprints", ctl_fingerprints, "list and show the records of answers"},
     {"sample", ctl_sample, "the sampler alone: JSON lines in, JSON lines out"},
+    {"model", ctl_model, "what a model's files hold, whether they are whole, other types of them"},
     {"logits", ctl_logits, "raw logits of a model for given token ids"},
 };
 

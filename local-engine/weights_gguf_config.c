@@ -16,33 +16,32 @@ struct making {
 
 /* ---------------------------------------------------------------- fields of one value */
 
-enum { IS_INT, IS_REAL };
-static const struct field {
-    const char *key; /* after "ARCH." */
-    const char *word;
-    int kind;
-    bool is_required;
-    bool is_gpt2; /* gpt2 has its own words for the same keys */
-} FIELDS[] = {
-    {"embedding_length", "hidden_size", IS_INT, true, false},
-    {"feed_forward_length", "intermediate_size", IS_INT, true, false},
-    {"block_count", "num_hidden_layers", IS_INT, true, false},
-    {"attention.head_count", "num_attention_heads", IS_INT, true, false},
-    {"attention.head_count_kv", "num_key_value_heads", IS_INT, false, false},
-    {"attention.key_length", "head_dim", IS_INT, false, false},
-    {"context_length", "max_position_embeddings", IS_INT, true, false},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", IS_REAL, true, false},
-    {"rope.freq_base", "rope_theta", IS_REAL, false, false},
-    {"attention.sliding_window", "sliding_window", IS_INT, false, false},
-    {"attn_logit_softcapping", "attn_logit_softcapping", IS_REAL, false, false},
-    {"final_logit_softcapping", "final_logit_softcapping", IS_REAL, false, false},
-    {"embedding_length", "n_embd", IS_INT, true, true},
-    {"feed_forward_length", "n_inner", IS_INT, true, true},
-    {"block_count", "n_layer", IS_INT, true, true},
-    {"attention.head_count", "n_head", IS_INT, true, true},
-    {"context_length", "n_positions", IS_INT, true, true},
-    {"attention.layer_norm_epsilon", "layer_norm_epsilon", IS_REAL, true, true},
+static const struct weights_field FIELDS[] = {
+    {"embedding_length", "hidden_size", false, true, false},
+    {"feed_forward_length", "intermediate_size", false, true, false},
+    {"block_count", "num_hidden_layers", false, true, false},
+    {"attention.head_count", "num_attention_heads", false, true, false},
+    {"attention.head_count_kv", "num_key_value_heads", false, false, false},
+    {"attention.key_length", "head_dim", false, false, false},
+    {"context_length", "max_position_embeddings", false, true, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, false},
+    {"rope.freq_base", "rope_theta", true, false, false},
+    {"attention.sliding_window", "sliding_window", false, false, false},
+    {"attn_logit_softcapping", "attn_logit_softcapping", true, false, false},
+    {"final_logit_softcapping", "final_logit_softcapping", true, false, false},
+    {"embedding_length", "n_embd", false, true, true},
+    {"feed_forward_length", "n_inner", false, true, true},
+    {"block_count", "n_layer", false, true, true},
+    {"attention.head_count", "n_head", false, true, true},
+    {"context_length", "n_positions", false, true, true},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", true, true, true},
 };
+
+const struct weights_field *weights_gguf_fields(size_t *n)
+{
+    *n = sizeof FIELDS / sizeof FIELDS[0];
+    return FIELDS;
+}
 
 static bool put(struct making *m, json_t *object, const char *word, json_t *value)
 {
@@ -75,7 +74,7 @@ static bool has(const struct making *m, const char *key)
     return gguf_has(m->g, key_of(m, key, full, sizeof full));
 }
 
-static bool put_field(struct making *m, const struct field *f)
+static bool put_field(struct making *m, const struct weights_field *f)
 {
     int64_t n = 0;
     double x = 0.0;
@@ -84,7 +83,7 @@ static bool put_field(struct making *m, const struct field *f)
                engine_fail(m->err, ENGINE_BAD_FILE, "", "%s: key '%s.%s' is missing",
                            gguf_label(m->g), m->arch, f->key);
     }
-    if (f->kind == IS_INT) {
+    if (!f->is_real) {
         return get_int(m, f->key, GGUF_REQUIRED, &n) && put(m, m->config, f->word, json_integer(n));
     }
     return get_real(m, f->key, 0.0, &x) && put(m, m->config, f->word, json_real(x));

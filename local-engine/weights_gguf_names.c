@@ -154,3 +154,43 @@ bool weights_gguf_name(const char *arch, const char *name, char *out, size_t n_o
     *flags = flags_of(naming, p, end);
     return true;
 }
+
+/* The piece whose name there is s[0 .. len) */
+static const struct piece *find_back(const struct piece *p, const char *s, size_t len)
+{
+    for (; p->from; p++) {
+        if (strlen(p->to) == len && memcmp(p->to, s, len) == 0) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+bool weights_gguf_name_back(const char *arch, const char *name, char *out, size_t n_out,
+                            unsigned *flags)
+{
+    const struct naming *naming = find_naming(arch);
+    const char *end = strrchr(name, '.');
+    if (!naming || !end || (strcmp(end, ".weight") != 0 && strcmp(end, ".bias") != 0)) {
+        return false;
+    }
+    size_t n_head = strlen(naming->head), n_number = 0;
+    const char *from = name;
+    if (strncmp(name, naming->head, n_head) == 0 && name[n_head] == '.') {
+        n_number = number_length(name + n_head + 1);
+        from = name + n_head + 1 + n_number + 1;
+    }
+    const struct piece *p =
+        from < end ? find_back(n_number ? naming->inner : naming->outer, from, (size_t)(end - from))
+                   : NULL;
+    if (!p) {
+        return false;
+    }
+    if (n_number) {
+        (void)snprintf(out, n_out, "blk.%.*s.%s%s", (int)n_number, name + n_head + 1, p->from, end);
+    } else {
+        (void)snprintf(out, n_out, "%s%s", p->from, end);
+    }
+    *flags = flags_of(naming, p, end);
+    return true;
+}

@@ -36,8 +36,19 @@ bool weights_type(const char *name, enum kernels_type *type);
  * architecture or the name is unknown, `out` is the file's own name. */
 bool weights_gguf_name(const char *arch, const char *name, char *out, size_t n_out,
                        unsigned *flags);
+/* The other way: the .gguf file's name of a Hugging Face tensor. false: it has none. */
+bool weights_gguf_name_back(const char *arch, const char *name, char *out, size_t n_out,
+                            unsigned *flags);
 /* weights_gguf_config.c: the metadata as config.json's object. NULL: err says why. */
 json_t *weights_gguf_config(const struct gguf *g, struct engine_error *err);
+/* The fields of one value, for who writes them the other way, too. */
+struct weights_field {
+    const char *key;  /* after "ARCH." */
+    const char *word; /* in config.json */
+    bool is_real, is_required;
+    bool is_gpt2; /* gpt2 has its own words for the same keys */
+};
+const struct weights_field *weights_gguf_fields(size_t *n);
 /* Whether that tensor holds what the config object already tells. */
 bool weights_gguf_is_config(const char *name);
 

@@ -1,0 +1,193 @@
+/* ctl_model_verify.c - a table of checks, in order; one that failed ends the list, since the later
+ * ones stand on it. */
+#include "ctl_model.h"
+
+#include "gateway/base/program.h"
+#include "local-engine/model.h"
+#include "local-engine/tokenizer.h"
+#include "local-engine/weights.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define CHUNK 4096 /* elements at a time: a multiple of every block */
+
+static const char usage[] =
+    "usage: isothermctl model verify PATH [--sha256 HEX] [--json]\n"
+    "\n"
+    "Holds the model's files against everything that the engine asks of them: headers and extents, "
+    "configuration against\n"
+    "tensors, the tokenizer, every number (neither NaN nor infinite), and tells the SHA-256 of the "
+    "weights.\n"
+    "\n"
+    "  --sha256 HEX  what that must be\n"
+    "  --json        one object\n"
+    "Exit status: 0 all is well, 1 something is not, 2 usage.\n";
+
+struct verify {
+    const char *path, *want;
+    struct weights *weights;
+    struct model *model;
+    char hash[65];
+    char note[160]; /* what a check that passed has to say */
+    struct engine_error err;
+};
+
+static bool check_files(struct verify *v)
+{
+    return weights_open(&v->weights, v->path, &v->err);
+}
+
+static bool check_model(struct verify *v)
+{
+    return model_open(&v->model, v->path, &v->err);
+}
+
+static bool check_tokenizer(struct verify *v)
+{
+    char path[4200];
+    struct tokenizer *t = NULL;
+    const char *folder = weights_folder(v->weights);
+    int n = snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (weights_gguf(v->weights) && (n >= (int)sizeof path || access(path, F_OK) != 0)) {
+        (void)snprintf(v->note, sizeof v->note, "not checked: no tokenizer.json beside the file");
+        return true;
+    }
+    bool ok = tokenizer_open(&t, folder, &v->err);
+    tokenizer_close(t);
+    return ok;
+}
+
+/* The first element that is no number; n: none. */
+static size_t find_bad(const float *x, size_t n)
+{
+    size_t i = 0;
+    while (i < n && isfinite(x[i])) {
+        i++;
+    }
+    return i;
+}
+
+static bool check_tensor(struct verify *v, const struct weights_tensor *t, float *x)
+{
+    const struct kernels *k = kernels_best();
+    size_t n = (size_t)t->n_elements;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t len = n - at < CHUNK ? n - at : CHUNK;
+        k->expand(t->type, t->data + kernels_row_bytes(t->type, at), len, x);
+        size_t bad = find_bad(x, len);
+        if (bad < len) {
+            return engine_fail(&v->err, ENGINE_BAD_FILE, "",
+                               "%s: tensor '%.80s' holds %s at element %zu", t->file, t->name,
+                               isnan(x[bad]) ? "NaN" : "an infinite number", at + bad);
+        }
+    }
+    return true;
+}
+
+static bool check_numbers(struct verify *v)
+{
+    size_t n;
+    const struct weights_tensor *t = weights_all(v->weights, &n);
+    float *x = malloc(CHUNK * sizeof *x);
+    bool ok = x || engine_fail(&v->err, ENGINE_NOMEM, "", "out of memory");
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = !t[i].is_computable || check_tensor(v, &t[i], x);
+    }
+    free(x);
+    return ok;
+}
+
+static bool check_hash(struct verify *v)
+{
+    weights_hash(v->weights, v->hash);
+    (void)snprintf(v->note, sizeof v->note, "%s", v->hash);
+    return !v->want || strcasecmp(v->want, v->hash) == 0 ||
+           engine_fail(&v->err, ENGINE_BAD_FILE, "", "%s: is %s, %s expected",
+                       weights_label(v->weights), v->hash, v->want);
+}
+
+static const struct {
+    const char *name;
+    bool (*fn)(struct verify *v);
+} checks[] = {{"files", check_files},
+              {"model", check_model},
+              {"tokenizer", check_tokenizer},
+              {"numbers", check_numbers},
+              {"sha256", check_hash}};
+
+/* -1: go on; otherwise the exit status. */
+static int parse_options(int argc, char **argv, struct verify *v, bool *is_json)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'},
+                                          {"sha256", required_argument, NULL, 's'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'j':
+            *is_json = true;
+            break;
+        case 's':
+            v->want = optarg;
+            break;
+        case 'h':
+            (void)fputs(usage, stdout);
+            return 0;
+        default:
+            return program_bad_option("isothermctl model verify", c, argv);
+        }
+    }
+    bool is_hash = !v->want || strspn(v->want, "0123456789abcdefABCDEF") == 64;
+    if (optind + 1 != argc || !is_hash || (v->want && strlen(v->want) != 64)) {
+        (void)fprintf(stderr, "isothermctl model verify: %s: see isothermctl model verify --help\n",
+                      is_hash ? "one PATH is needed" : "--sha256 takes 64 hexadecimal digits");
+        return 2;
+    }
+    v->path = argv[optind];
+    return -1;
+}
+
+int ctl_model_verify(int argc, char **argv)
+{
+    struct verify v = {0};
+    bool is_json = false, ok = true;
+    int status = parse_options(argc, argv, &v, &is_json);
+    if (status >= 0) {
+        return status;
+    }
+    json_t *passed = json_array();
+    for (size_t i = 0; ok && i < sizeof checks / sizeof *checks; i++) {
+        v.note[0] = '\0';
+        ok = checks[i].fn(&v);
+        if (ok) {
+            (void)json_array_append_new(passed, json_string(checks[i].name));
+        }
+        if (!is_json) {
+            (void)printf("%-10s %s%s%s\n", checks[i].name, ok ? "ok" : "FAILED",
+                         v.note[0] ? "  " : "", v.note);
+        }
+    }
+    if (is_json) {
+        json_t *o = json_pack("{s:b,s:O,s:s?,s:s?}", "ok", ok, "passed", passed, "sha256",
+                              v.hash[0] ? v.hash : NULL, "error", ok ? NULL : v.err.text);
+        (void)json_dumpf(o, stdout, JSON_INDENT(2));
+        (void)putchar('\n');
+        json_decref(o);
+    } else if (!ok) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr, "isothermctl model verify: %s\n", v.err.text);
+    }
+    json_decref(passed);
+    model_close(v.model);
+    weights_close(v.weights);
+    return ok ? 0 : 1;
+}
