@@ -322,30 +322,43 @@ static bool put_flags(struct making *m)
 /* The scale is 1 / sqrt(head_dim), but for the largest of each generation; they are known by their
  * layers. Every second layer of the second generation is local, five of six of the third, whose
  * local layers have positions of base 10000 and no scaling. */
+static bool put_gemma_scale(struct making *m, bool is_2)
+{
+    int64_t layers = 0, heads = 0, dim = 0, head_dim = 0;
+    if (!get_int(m, "block_count", 0, &layers) || !get_int(m, "attention.head_count", 0, &heads) ||
+        !get_int(m, "embedding_length", 0, &dim) ||
+        !get_int(m, "attention.key_length", GGUF_REQUIRED, &head_dim)) {
+        return false;
+    }
+    bool is_largest = heads > 0 && layers == (is_2 ? 46 : 62);
+    return put(m, m->config, "query_pre_attn_scalar",
+               json_integer(is_largest ? dim / heads : head_dim));
+}
+
+static bool put_gemma_2(struct making *m)
+{
+    return has(m, "attention.sliding_window") ||
+           put(m, m->config, "sliding_window", json_integer(4096));
+}
+
+static bool put_gemma_3(struct making *m)
+{
+    return put(m, m->config, "rope_local_base_freq", json_real(10000.0)) &&
+           (has(m, "rope.freq_base") || put(m, m->config, "rope_theta", json_real(1000000.0)));
+}
+
 static bool put_gemma(struct making *m)
 {
     bool is_2 = strcmp(m->arch, "gemma2") == 0, is_3 = strcmp(m->arch, "gemma3") == 0;
-    int64_t layers = 0, heads = 0, dim = 0, head_dim = 0, pattern = is_2 ? 2 : 6;
+    int64_t pattern = is_2 ? 2 : 6;
     if (!is_2 && !is_3) {
         return strcmp(m->arch, "gemma") != 0 ||
                put(m, m->config, "hidden_act", json_string("gelu_pytorch_tanh"));
     }
-    if (!get_int(m, "block_count", 0, &layers) || !get_int(m, "attention.head_count", 0, &heads) ||
-        !get_int(m, "embedding_length", 0, &dim) ||
-        !get_int(m, "attention.key_length", GGUF_REQUIRED, &head_dim) ||
-        !get_int(m, "attention.sliding_window_pattern", pattern, &pattern)) {
-        return false;
-    }
-    bool is_largest = heads > 0 && layers == (is_2 ? 46 : 62);
-    return put(m, m->config, "hidden_activation", json_string("gelu_pytorch_tanh")) &&
-           put(m, m->config, "query_pre_attn_scalar",
-               json_integer(is_largest ? dim / heads : head_dim)) &&
+    return get_int(m, "attention.sliding_window_pattern", pattern, &pattern) &&
+           put(m, m->config, "hidden_activation", json_string("gelu_pytorch_tanh")) &&
            put(m, m->config, "sliding_window_pattern", json_integer(pattern)) &&
-           (has(m, "attention.sliding_window") || is_3 ||
-            put(m, m->config, "sliding_window", json_integer(4096))) &&
-           (is_2 || put(m, m->config, "rope_local_base_freq", json_real(10000.0))) &&
-           (is_2 || has(m, "rope.freq_base") ||
-            put(m, m->config, "rope_theta", json_real(1000000.0)));
+           put_gemma_scale(m, is_2) && (is_2 ? put_gemma_2(m) : put_gemma_3(m));
 }
 
 /* ---------------------------------------------------------------- the whole */

@@ -276,44 +276,61 @@ static bool is_more(const struct change *c)
     return !is_known;
 }
 
-static struct gguf_bytes small_llama(const struct change *c)
+static void put_tokens(struct gguf_bytes *b, uint32_t n)
 {
-    struct gguf_bytes b = {0};
-    bool is_left_out = c->is_left_out;
-    uint64_t offset = 0;
-    gguf_put_head(&b, N_TENSORS + (c->extra ? 1 : 0) - (is_left_out && is_tensor(c) ? 1 : 0),
-                  N_KEYS + 3 + (is_more(c) ? 1 : 0) - (is_left_out && !is_tensor(c) ? 1 : 0));
-    gguf_put_string(&b, "general.architecture", "llama");
-    gguf_put_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_put_key(&b, "tokenizer.ggml.tokens", 9);
-    gguf_put_int(&b, 8, 4);
-    uint32_t n_tokens = is_changed(c, "tokens") ? c->value : 4;
-    gguf_put_int(&b, n_tokens, 8);
-    for (uint32_t i = 0; i < n_tokens; i++) {
-        gguf_put_text(&b, "t");
+    gguf_put_key(b, "tokenizer.ggml.tokens", 9);
+    gguf_put_int(b, 8, 4);
+    gguf_put_int(b, n, 8);
+    for (uint32_t i = 0; i < n; i++) {
+        gguf_put_text(b, "t");
     }
+}
+
+static void put_keys(struct gguf_bytes *b, const struct change *c)
+{
     for (size_t i = 0; i < N_KEYS; i++) {
-        if (!is_changed(c, KEYS[i].key) || !is_left_out) {
-            gguf_put_u32(&b, KEYS[i].key, is_changed(c, KEYS[i].key) ? c->value : KEYS[i].value);
+        bool is = is_changed(c, KEYS[i].key);
+        if (!is || !c->is_left_out) {
+            gguf_put_u32(b, KEYS[i].key, is ? c->value : KEYS[i].value);
         }
     }
     if (is_more(c)) {
-        gguf_put_u32(&b, c->key, c->value);
+        gguf_put_u32(b, c->key, c->value);
     }
+}
+
+/* Returns the bytes of data that they need. */
+static uint64_t put_tensors(struct gguf_bytes *b, const struct change *c)
+{
+    uint64_t offset = 0;
     for (size_t i = 0; i < N_TENSORS; i++) {
         bool is = is_changed(c, TENSORS[i].name);
-        uint64_t rows = is && !is_left_out ? c->value : TENSORS[i].rows;
-        if (!(is && is_left_out)) {
-            gguf_put_tensor(&b, TENSORS[i].name, rows, 32, 0, offset);
+        uint64_t rows = is ? c->value : TENSORS[i].rows;
+        if (!is || !c->is_left_out) {
+            gguf_put_tensor(b, TENSORS[i].name, rows, 32, 0, offset);
             offset += rows * 128;
         }
     }
     if (c->extra) {
-        gguf_put_tensor(&b, c->extra, 1, 32, 0, offset);
+        gguf_put_tensor(b, c->extra, 1, 32, 0, offset);
         offset += 128;
     }
+    return offset;
+}
+
+static struct gguf_bytes small_llama(const struct change *c)
+{
+    struct gguf_bytes b = {0};
+    uint64_t n_less = c->is_left_out;
+    gguf_put_head(&b, N_TENSORS + (c->extra ? 1 : 0) - (is_tensor(c) ? n_less : 0),
+                  N_KEYS + 3 + (is_more(c) ? 1 : 0) - (is_tensor(c) ? 0 : n_less));
+    gguf_put_string(&b, "general.architecture", "llama");
+    gguf_put_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    put_tokens(&b, is_changed(c, "tokens") ? c->value : 4);
+    put_keys(&b, c);
+    uint64_t n_data = put_tensors(&b, c);
     gguf_pad(&b, 32);
-    for (uint64_t i = 0; i < offset; i++) {
+    for (uint64_t i = 0; i < n_data; i++) {
         gguf_put(&b, "", 1);
     }
     return b;
