@@ -17,6 +17,9 @@ bool engine_fail(struct engine_error *err, enum engine_code code, const char *pa
     va_start(ap, fmt);
     (void)vsnprintf(err->text, sizeof err->text, fmt, ap); /* a long file name may be cut */
     va_end(ap);
+    for (char *c = err->text; *c; c++) { /* words of a file may be in it: one line all the same */
+        *c = (unsigned char)*c < ' ' || *c == '\x7f' ? '?' : *c;
+    }
     return false;
 }
 

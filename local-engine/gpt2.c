@@ -37,6 +37,7 @@ static bool configure(struct model *m, const json_t *config, struct engine_error
     s->n_kv_heads = s->n_heads;
     s->head_dim = s->dim / s->n_heads;
     m->eps = (float)eps;
+    m->attention_scale = 1.0f / sqrtf((float)s->head_dim);
     return true;
 }
 

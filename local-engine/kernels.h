@@ -68,6 +68,8 @@ struct kernels {
     /* x = x / (1 + exp(-2u)), u = sqrt(2 / pi) * (x + 0.044715 x^3): gelu_new, since 1 + tanh u
      * = 2 / (1 + exp(-2u)) */
     void (*gelu)(float *x, size_t n);
+    /* x = cap * tanh(scale * x / cap), as cap * (1 - e) / (1 + e), e = exp(-2 scale / cap * x) */
+    void (*softcap)(float *x, size_t n, float scale, float cap);
 };
 
 extern const struct kernels kernels_ref; /* portable C, slow: the definition */

@@ -459,6 +459,17 @@ static void gelu(float *x, size_t n)
     }
 }
 
+static void softcap(float *x, size_t n, float scale, float cap)
+{
+    __m256 one = _mm256_set1_ps(1.0f), most = _mm256_set1_ps(cap);
+    __m256 factor = _mm256_set1_ps(-2.0f * scale / cap);
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 e = exp8(_mm256_mul_ps(load_some(x + i, n - i), factor));
+        __m256 v = _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e));
+        store_some(x + i, _mm256_mul_ps(v, most), n - i);
+    }
+}
+
 /* ---------------------------------------------------------------- attention's values */
 
 /* Eight elements of `half` the lanes over all t: lane j of this half takes t = first + j, + 16,
@@ -520,6 +531,7 @@ const struct kernels kernels_avx2 = {
     .layernorm = layernorm,
     .silu = silu,
     .gelu = gelu,
+    .softcap = softcap,
 };
 
 #endif

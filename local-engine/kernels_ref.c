@@ -200,6 +200,15 @@ static void gelu(float *x, size_t n)
     }
 }
 
+static void softcap(float *x, size_t n, float scale, float cap)
+{
+    float factor = -2.0f * scale / cap;
+    for (size_t i = 0; i < n; i++) {
+        float e = kernels_exp(x[i] * factor);
+        x[i] = (1.0f - e) / (1.0f + e) * cap;
+    }
+}
+
 const struct kernels kernels_ref = {
     .name = "ref",
     .matmul = matmul,
@@ -210,4 +219,5 @@ const struct kernels kernels_ref = {
     .layernorm = layernorm,
     .silu = silu,
     .gelu = gelu,
+    .softcap = softcap,
 };

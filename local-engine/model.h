@@ -17,7 +17,7 @@ struct kvcache;
 struct weights;
 
 struct model_shape {
-    char family[16]; /* "llama", "gpt2" */
+    char family[16]; /* config.json's model_type: "llama", "gpt2" */
     int32_t n_vocab, n_layers, dim, n_heads, n_kv_heads, head_dim, ffn, context;
     int64_t n_params;
     char dtype[8]; /* of most weights: "F32", "F16", "Q4_K" ... */
@@ -32,6 +32,11 @@ const struct weights *model_weights(const struct model *m);
 /* Hex SHA-256 over the weights' files (weights_hash), computed once on first use (thread-safe):
  * part of the fingerprint. */
 const char *model_hash(struct model *m);
+
+/* What config.json alone says: the shape without n_params and dtype, or why no such model can be
+ * computed. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, phi3. */
+ENGINE_WARN_UNUSED bool model_read_config(const char *text, size_t n, struct model_shape *out,
+                                          struct engine_error *err);
 
 /* Keys and values of one sequence, room for `n_tokens_max` positions. */
 ENGINE_WARN_UNUSED bool kvcache_new(struct kvcache **out, const struct model *m,

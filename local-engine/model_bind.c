@@ -156,8 +156,8 @@ bool model_bind_turned(struct model *m, const char *name_fmt, int32_t layer, int
     return true;
 }
 
-bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int32_t n,
-                       const float **out, struct engine_error *err)
+bool model_bind_gain(struct model *m, const char *name_fmt, int32_t layer, int32_t n,
+                     bool is_from_one, const float **out, struct engine_error *err)
 {
     const struct weights_tensor *t = find(m, name_fmt, layer, 0, n, err);
     float *v = t ? model_own(m, (size_t)n, sizeof *v, err) : NULL;
@@ -165,8 +165,17 @@ bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int
         return false;
     }
     kernels_best()->expand(t->type, t->data, (size_t)n, v);
+    for (int32_t i = 0; is_from_one && !(t->flags & WEIGHTS_ONE_ADDED) && i < n; i++) {
+        v[i] += 1.0f;
+    }
     *out = v;
     return true;
+}
+
+bool model_bind_vector(struct model *m, const char *name_fmt, int32_t layer, int32_t n,
+                       const float **out, struct engine_error *err)
+{
+    return model_bind_gain(m, name_fmt, layer, n, false, out, err);
 }
 
 bool model_bind_finish(struct model *m, struct engine_error *err)

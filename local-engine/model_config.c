@@ -11,6 +11,20 @@ const char *model_config_file(const json_t *config)
     return name ? name : "config.json";
 }
 
+json_t *model_config_parse(const char *text, size_t n, struct engine_error *err)
+{
+    json_error_t je = {.text = ""};
+    json_t *config = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
+    if (!json_is_object(config)) {
+        (void)engine_fail(err, ENGINE_BAD_FILE, "", "config.json: is no JSON object: %.100s",
+                          config ? "another kind of value" : je.text);
+        json_decref(config);
+        return NULL;
+    }
+    (void)json_object_del(config, "_file"); /* not the file's own word */
+    return config;
+}
+
 static bool fail(const json_t *config, struct engine_error *err, const char *field,
                  const char *what)
 {
@@ -20,8 +34,20 @@ static bool fail(const json_t *config, struct engine_error *err, const char *fie
 
 static const json_t *get(const json_t *config, const char *field)
 {
-    const json_t *v = json_object_get(config, field);
+    const json_t *v = model_config_find(config, field);
     return json_is_null(v) ? NULL : v;
+}
+
+const json_t *model_config_find(const json_t *config, const char *field)
+{
+    const char *dot = strchr(field, '.');
+    for (; config && dot; dot = strchr(field, '.')) {
+        char part[40];
+        (void)snprintf(part, sizeof part, "%.*s", (int)(dot - field), field);
+        config = json_object_get(config, part);
+        field = dot + 1;
+    }
+    return json_object_get(config, field);
 }
 
 bool model_config_int(const json_t *config, const char *field, int64_t min, int64_t max,
@@ -48,6 +74,9 @@ bool model_config_real(const json_t *config, const char *field, double min, doub
                        double fallback, double *out, struct engine_error *err)
 {
     const json_t *v = get(config, field);
+    if (!v && isnan(fallback)) {
+        return fail(config, err, field, "is missing");
+    }
     if (v && !json_is_number(v)) {
         return fail(config, err, field, "must be a number");
     }

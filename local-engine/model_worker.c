@@ -8,7 +8,6 @@
 #include "model_private.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,14 +76,15 @@ static bool activations_init(struct model_worker *w)
 static bool worker_init(struct model_worker *w)
 {
     const struct model_shape *s = &w->model->shape;
-    size_t n = w->n_rows_max, half = (size_t)s->head_dim / 2;
+    size_t n = w->n_rows_max;
+    size_t n_angles = w->model->n_ropes * n * (size_t)w->model->n_rotated / 2;
     w->group = (size_t)(s->n_heads / s->n_kv_heads);
     w->heads_at_once = w->group < HEADS_AT_ONCE ? w->group : HEADS_AT_ONCE;
     w->weights_scratch_floats = round_up(KERNELS_SCRATCH_ROWS * widest_row(s), 16);
     w->weights_scratch = take((size_t)w->n_threads * w->weights_scratch_floats, sizeof(float));
     w->position = take(n, sizeof *w->position);
-    w->cosine = take(n * half, sizeof(float));
-    w->sine = take(n * half, sizeof(float));
+    w->cosine = take(n_angles, sizeof(float));
+    w->sine = take(n_angles, sizeof(float));
     w->wanted_in = take(n, sizeof *w->wanted_in);
     w->wanted_out = take(n, sizeof *w->wanted_out);
     return w->weights_scratch && w->position && w->cosine && w->sine && w->wanted_in &&
@@ -274,6 +274,12 @@ void model_worker_unpair(float *x, size_t n_heads, size_t head_dim, float *scrat
     }
 }
 
+void model_worker_norm_again(struct model_worker *w, const struct model_norm *norm)
+{
+    struct norm_job j = {w, norm, w->h.row}; /* in place: a norm reads before it writes */
+    run(w, w->n_rows, w->n_rows * (size_t)w->model->shape.dim, norm_item, &j);
+}
+
 static void add_row(struct model_worker *w, size_t r)
 {
     float *x = w->x.row[r];
@@ -286,6 +292,14 @@ static void add_row(struct model_worker *w, size_t r)
 void model_worker_add(struct model_worker *w)
 {
     model_worker_each_row(w, w->n_rows, (size_t)w->model->shape.dim / 4, add_row);
+}
+
+static void cap_item(void *arg, size_t item, int thread)
+{
+    const struct model_worker *w = arg;
+    (void)thread;
+    w->kernels->softcap(w->wanted_out[item], (size_t)w->model->shape.n_vocab, 1.0f,
+                        w->model->logit_cap);
 }
 
 void model_worker_output(struct model_worker *w)
@@ -301,17 +315,40 @@ void model_worker_output(struct model_worker *w)
     run(w, n, n * (size_t)w->model->shape.dim, norm_item, &j);
     const struct model_product output = {&w->model->output, w->h.row, w->wanted_out};
     model_worker_multiply(w, &output, 1, n);
+    if (w->model->logit_cap > 0.0f) {
+        run(w, n, n * 8 * (size_t)w->model->shape.n_vocab, cap_item, w);
+    }
 }
 
 /* ---------------------------------------------------------------- attention */
 
-/* Some query heads that share one kv head, one row: scores against all keys so far, softmax,
+/* The first position that a row at `position` sees in the layer at hand. */
+static size_t first_seen(const struct model_worker *w, size_t position)
+{
+    const struct model *m = w->model;
+    size_t window = m->is_local && m->is_local[w->layer] ? (size_t)m->window : position + 1;
+    return position < window ? 0 : position + 1 - window;
+}
+
+static void weigh(const struct model_worker *w, float *scores, size_t n)
+{
+    const struct model *m = w->model;
+    float scale = m->attention_scale;
+    if (m->attention_cap > 0.0f) {
+        w->kernels->softcap(scores, n, scale, m->attention_cap);
+        scale = 1.0f;
+    }
+    w->kernels->softmax(scores, n, scale);
+}
+
+/* Some query heads that share one kv head, one row: scores against all keys that it sees, softmax,
  * weighted sum of the values. */
 static void attend_heads(struct model_worker *w, size_t row, size_t kv_head, size_t first, size_t n,
                          float *scores)
 {
     const struct kvcache *c = w->rows[row].cache;
-    size_t d = c->head_dim, n_t = (size_t)w->position[row] + 1;
+    size_t d = c->head_dim, position = (size_t)w->position[row];
+    size_t seen = first_seen(w, position), n_t = position + 1 - seen;
     const float *q[HEADS_AT_ONCE];
     float *s[HEADS_AT_ONCE];
     for (size_t i = 0; i < n; i++) {
@@ -319,7 +356,7 @@ static void attend_heads(struct model_worker *w, size_t row, size_t kv_head, siz
         s[i] = scores + i * w->scores_cap;
     }
     const struct kernels_matmul product = {
-        .w = (const unsigned char *)kvcache_keys(c, w->layer, kv_head),
+        .w = (const unsigned char *)(kvcache_keys(c, w->layer, kv_head) + seen * d),
         .row_bytes = d * sizeof(float),
         .type = KERNELS_F32,
         .k = d,
@@ -328,9 +365,9 @@ static void attend_heads(struct model_worker *w, size_t row, size_t kv_head, siz
         .n_rows = n};
     w->kernels->matmul(&product, 0, n_t, NULL); /* float32 rows need no scratch */
     for (size_t i = 0; i < n; i++) {
-        float *out = w->attended.row[row] + (first + i) * d;
-        w->kernels->softmax(s[i], n_t, 1.0f / sqrtf((float)d));
-        w->kernels->mix(s[i], n_t, kvcache_values(c, w->layer, kv_head), d, d, out);
+        weigh(w, s[i], n_t);
+        w->kernels->mix(s[i], n_t, kvcache_values(c, w->layer, kv_head) + seen * d, d, d,
+                        w->attended.row[row] + (first + i) * d);
     }
 }
 
@@ -350,7 +387,8 @@ void model_worker_attend(struct model_worker *w)
     size_t cost = 0;
     for (size_t r = 0; r < w->n_rows; r++) {
         kvcache_put(w->rows[r].cache, w->layer, w->position[r], w->k.row[r], w->v.row[r]);
-        cost += 2 * ((size_t)w->position[r] + 1) * (size_t)w->model->shape.n_heads *
+        size_t position = (size_t)w->position[r];
+        cost += 2 * (position + 1 - first_seen(w, position)) * (size_t)w->model->shape.n_heads *
                 (size_t)w->model->shape.head_dim;
     }
     run(w, w->n_rows * (size_t)w->model->shape.n_kv_heads, cost, attend_item, w);

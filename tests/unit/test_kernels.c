@@ -313,6 +313,11 @@ static void each_element_kernel_has_the_same_bits(void **state)
         kernels_ref.gelu(a, n);
         fast()->gelu(b, n);
         assert_same(a, b, n, "gelu");
+        memcpy(a, x, n * sizeof *a);
+        memcpy(b, x, n * sizeof *b);
+        kernels_ref.softcap(a, n, 0.7f, 1.3f);
+        fast()->softcap(b, n, 0.7f, 1.3f);
+        assert_same(a, b, n, "softcap");
         free(x);
         free(g);
         free(h);
@@ -333,6 +338,9 @@ static void activations_are_near_double(void **state)
         assert_true(fabs((double)g - want) <= 3e-7 * (fabs(v) + 1.0));
         fast()->silu(&s, &one, 1);
         assert_true(fabs((double)s - v / (1.0 + exp(-v))) <= 3e-7 * (fabs(v) + 1.0));
+        float capped = (float)x;
+        fast()->softcap(&capped, 1, 2.0f, 30.0f);
+        assert_true(fabs((double)capped - 30.0 * tanh(2.0 * v / 30.0)) <= 3e-7 * 30.0);
     }
 }
 
@@ -368,6 +376,9 @@ static void not_a_number_is_carried_on(void **state)
         g[0] = NAN;
         sets[i]->gelu(g, 9);
         assert_true(isnan(g[0]) && g[1] == 0.0f);
+        float c[9] = {NAN, 1e30f, -1e30f};
+        sets[i]->softcap(c, 9, 1.0f, 50.0f);
+        assert_true(isnan(c[0]) && c[1] == 50.0f && c[2] == -50.0f && c[3] == 0.0f);
     }
 }
 
@@ -381,7 +392,7 @@ static void angles_are_those_of_the_library(void **state)
     float c[64], s[64];
     rope_frequencies(500000.0, 128, f);
     for (int p = 0; p < 8; p++) {
-        rope_angles(f, 64, positions[p], c, s);
+        rope_angles(f, 64, positions[p], 1.0, c, s);
         for (int i = 0; i < 64; i++) {
             double angle = positions[p] * pow(500000.0, -2.0 * i / 128.0),
                    bound = 1e-7 + 1e-14 * angle;
@@ -392,8 +403,15 @@ static void angles_are_those_of_the_library(void **state)
     }
     float x[6] = {1, 2, 3, 4, 5, 6};
     const float quarter_c[3] = {0, 0, 0}, quarter_s[3] = {1, 1, 1};
-    rope_rotate(x, 1, 6, quarter_c, quarter_s);
+    rope_rotate(x, 1, 6, 3, quarter_c, quarter_s);
     assert_true(x[0] == -4 && x[2] == -6 && x[3] == 1 && x[5] == 3);
+    float y[8] = {1, 2, 3, 4, 5, 6, 7, 8}; /* two heads of four, of which two turn */
+    rope_rotate(y, 2, 4, 1, quarter_c, quarter_s);
+    assert_true(y[0] == -2 && y[1] == 1 && y[2] == 3 && y[3] == 4);
+    assert_true(y[4] == -6 && y[5] == 5 && y[6] == 7 && y[7] == 8);
+    rope_angles(f, 2, 3, 1.5, c, s);
+    assert_true(fabs((double)c[0] - 1.5 * cos(3.0)) < 1e-7 &&
+                fabs((double)s[0] - 1.5 * sin(3.0)) < 1e-7);
 }
 
 struct count {

@@ -17,9 +17,23 @@
 #define TOLERANCE 1e-4
 #define IDS_MAX   64
 
-static const char *const NAMES[] = {"stories260k", "tiny-gpt2", "tiny-gpt2-bf16", "tiny-llama-f16",
-                                    "tiny-llama-bf16"};
-enum { N_NAMES = 5 };
+/* Of make_logits.py and, in families/, of tests/reference/make_families.py */
+static const char *const NAMES[] = {"stories260k",
+                                    "tiny-gpt2",
+                                    "tiny-gpt2-bf16",
+                                    "tiny-llama-f16",
+                                    "tiny-llama-bf16",
+                                    "families/gemma2",
+                                    "families/gemma3",
+                                    "families/llama-linear",
+                                    "families/llama-llama3",
+                                    "families/mistral",
+                                    "families/llama-yarn",
+                                    "families/phi3",
+                                    "families/phi3-longrope",
+                                    "families/qwen2",
+                                    "families/qwen3"};
+enum { N_NAMES = sizeof NAMES / sizeof NAMES[0] };
 
 struct fixture {
     struct model *m;
@@ -136,8 +150,8 @@ static void check_reference(struct fixture *f)
         const json_t *logits = json_object_get(row, "logits");
         assert_int_equal(json_array_size(logits), f->n_vocab);
         json_array_foreach (logits, n, x) {
-            double d =
-                fabs(json_number_value(x) - (double)f->alone[position * (size_t)f->n_vocab + n]);
+            double want = json_number_value(x);
+            double d = fabs(want - (double)f->alone[position * (size_t)f->n_vocab + n]);
             worst = d > worst || isnan(d) ? d : worst;
         }
     }
@@ -423,7 +437,7 @@ static void damaged_configs_are_refused(void **state)
         const char *model, *field, *value, *text;
     } cases[] = {
         {"tiny-llama-f16", "model_type", NULL, "'model_type' is missing"},
-        {"tiny-llama-f16", "model_type", "\"mamba\"", "llama or gpt2 expected"},
+        {"tiny-llama-f16", "model_type", "\"mamba\"", "gemma3_text or phi3 expected"},
         {"tiny-llama-f16", "hidden_size", "33", "has shape [128, 32], [128, 33] expected"},
         {"tiny-llama-f16", "hidden_size", "1e3", "'hidden_size' must be a whole number"},
         {"tiny-llama-f16", "hidden_size", "100000", "'hidden_size' is 100000, 1 to 65536 expected"},
@@ -434,10 +448,11 @@ static void damaged_configs_are_refused(void **state)
          "tensor 'model.layers.2.input_layernorm.weight' is missing"},
         {"tiny-llama-f16", "num_hidden_layers", "1", "is no part of a llama model"},
         {"tiny-llama-f16", "num_key_value_heads", "3", "does not divide"},
-        {"tiny-llama-f16", "head_dim", "9", "need an even one"},
+        {"tiny-llama-f16", "head_dim", "9", "rotary positions need an even number"},
         {"tiny-llama-f16", "head_dim", "12", "has shape [40, 32], [48, 32] expected"},
         {"tiny-llama-f16", "hidden_act", "\"gelu\"", "only 'silu' is supported"},
-        {"tiny-llama-f16", "rope_scaling", "{\"type\":\"linear\"}", "'rope_scaling' is set"},
+        {"tiny-llama-f16", "rope_scaling", "{\"type\":\"linear\"}",
+         "'rope_scaling.factor' is missing"},
         {"tiny-llama-f16", "rope_theta", "0", "'rope_theta' is 0"},
         {"tiny-llama-f16", "rms_norm_eps", "\"x\"", "'rms_norm_eps' must be a number"},
         {"tiny-llama-f16", "max_position_embeddings", "10000001",
