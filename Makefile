@@ -24,6 +24,7 @@ build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl
 demo_packages := curl
 check_packages := libcmocka-dev locales python3-jsonschema
 check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx strace:strace
+reference_packages := python3-numpy
 lint_packages := libclang-rt-14-dev
 lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
 
@@ -163,6 +164,13 @@ check-e2e: check-deps
 check-sdk: check-deps
 	$(call quietly,built build/node/all/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(sdk_tests)
+# The stored logits of the tiny models against float64 forward passes, computed anew. Debian's own Python has Debian's NumPy.
+.PHONY: check-reference check-families
+check-reference: check-families
+check-families: check-deps
+	$(call install_missing,$(reference_packages),/usr/bin/python3:python3)
+	@/usr/bin/python3 tests/vectors/make_logits.py --check
+	@/usr/bin/python3 tests/reference/make_families.py --check
 check-san:
 	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
 check-tsan:
