@@ -20,7 +20,10 @@
  * absent. */
 struct decoder_defaults {
     const char *activation_field, *activation; /* the only one that is computed */
+    int32_t n_vocab, n_heads;                  /* 0: there is none, the field must be there */
+    int32_t n_kv_heads;                        /* 0: as many as heads */
     int32_t head_dim;                          /* 0: hidden_size / num_attention_heads */
+    int32_t context;                           /* 0: 2048 */
     double theta;
     bool is_tied;
     bool can_rotate_in_part; /* partial_rotary_factor below 1 */

@@ -3,18 +3,23 @@
 
 #include <string.h>
 
-static bool configure_heads(struct model_shape *s, const json_t *config, int32_t head_dim,
-                            struct engine_error *err)
+static int64_t or_else(int32_t given, int64_t otherwise)
 {
-    if (!model_config_int(config, "num_attention_heads", 1, s->dim, MODEL_CONFIG_REQUIRED,
-                          &s->n_heads, err) ||
-        !model_config_int(config, "num_key_value_heads", 1, s->n_heads, s->n_heads, &s->n_kv_heads,
-                          err) ||
+    return given ? given : otherwise;
+}
+
+static bool configure_heads(struct model_shape *s, const json_t *config,
+                            const struct decoder_defaults *d, struct engine_error *err)
+{
+    if (!model_config_int(config, "num_attention_heads", 1, s->dim,
+                          or_else(d->n_heads, MODEL_CONFIG_REQUIRED), &s->n_heads, err) ||
+        !model_config_int(config, "num_key_value_heads", 1, s->n_heads,
+                          or_else(d->n_kv_heads, s->n_heads), &s->n_kv_heads, err) ||
         !model_config_int(config, "head_dim", 1, MODEL_DIM_MAX,
-                          head_dim ? head_dim : s->dim / s->n_heads, &s->head_dim, err)) {
+                          or_else(d->head_dim, s->dim / s->n_heads), &s->head_dim, err)) {
         return false;
     }
-    bool is_derived = !head_dim && !json_is_integer(json_object_get(config, "head_dim"));
+    bool is_derived = !d->head_dim && !json_is_integer(json_object_get(config, "head_dim"));
     if (is_derived && s->dim % s->n_heads != 0) {
         return engine_fail(err, ENGINE_BAD_FILE, "",
                            "%s: 'num_attention_heads' %d does not divide 'hidden_size' %d",
@@ -33,18 +38,19 @@ static bool configure_heads(struct model_shape *s, const json_t *config, int32_t
     return true;
 }
 
-static bool configure_shape(struct model_shape *s, const json_t *config, struct engine_error *err)
+static bool configure_shape(struct model_shape *s, const json_t *config,
+                            const struct decoder_defaults *d, struct engine_error *err)
 {
-    return model_config_int(config, "vocab_size", 1, MODEL_VOCAB_MAX, MODEL_CONFIG_REQUIRED,
-                            &s->n_vocab, err) &&
+    return model_config_int(config, "vocab_size", 1, MODEL_VOCAB_MAX,
+                            or_else(d->n_vocab, MODEL_CONFIG_REQUIRED), &s->n_vocab, err) &&
            model_config_int(config, "num_hidden_layers", 1, MODEL_LAYERS_MAX, MODEL_CONFIG_REQUIRED,
                             &s->n_layers, err) &&
            model_config_int(config, "hidden_size", 1, MODEL_DIM_MAX, MODEL_CONFIG_REQUIRED, &s->dim,
                             err) &&
            model_config_int(config, "intermediate_size", 1, MODEL_FFN_MAX, MODEL_CONFIG_REQUIRED,
                             &s->ffn, err) &&
-           model_config_int(config, "max_position_embeddings", 1, MODEL_CONTEXT_MAX, 2048,
-                            &s->context, err);
+           model_config_int(config, "max_position_embeddings", 1, MODEL_CONTEXT_MAX,
+                            or_else(d->context, 2048), &s->context, err);
 }
 
 /* How many elements of a head turn. */
@@ -74,7 +80,7 @@ bool decoder_configure(struct model *m, const json_t *config, const struct decod
     struct model_shape *s = &m->shape;
     double eps;
     if (!model_config_word(config, d->activation_field, d->activation, err) ||
-        !configure_shape(s, config, err) || !configure_heads(s, config, d->head_dim, err) ||
+        !configure_shape(s, config, d, err) || !configure_heads(s, config, d, err) ||
         !model_config_real(config, "rms_norm_eps", 0.0, 1.0, 1e-6, &eps, err) ||
         !model_config_bool(config, "tie_word_embeddings", d->is_tied, &m->is_tied, err) ||
         !configure_rotated(m, config, d->can_rotate_in_part, err)) {

@@ -1,9 +1,13 @@
 /* gemma.c - gemma 2 and 3 (text), as in Hugging Face's Gemma2ForCausalLM and Gemma3ForCausalLM:
  * scaled embeddings, norms that multiply by 1 + gain, also after attention and ffn, a gelu gate,
  * local layers between global ones. Gemma 2 caps scores and logits; gemma 3 norms each head's q and
- * k instead and turns positions of its local layers at another base.
+ * k instead and turns positions of its local layers at another base. The larger gemma 3 also read
+ * images (Gemma3ForConditionalGeneration): of them the part that reads text is computed, which is a
+ * gemma3_text under another prefix; its text_config leaves out what the class has as defaults.
  */
 #include "decoder.h"
+
+#include <string.h>
 
 static bool is_even(int32_t layer, int32_t pattern)
 {
@@ -16,16 +20,18 @@ static bool is_between(int32_t layer, int32_t pattern)
     return (layer + 1) % pattern != 0;
 }
 
-static bool configure(struct model *m, const json_t *config, double theta, struct engine_error *err)
+#define DEFAULTS                                                                                   \
+    .activation_field = "hidden_activation", .activation = "gelu_pytorch_tanh", .head_dim = 256,   \
+    .is_tied = true
+static const struct decoder_defaults GEMMA2 = {DEFAULTS, .theta = 10000.0};
+static const struct decoder_defaults GEMMA3 = {DEFAULTS,     .theta = 1e6,    .n_vocab = 262208,
+                                               .n_heads = 8, .n_kv_heads = 4, .context = 131072};
+
+static bool configure(struct model *m, const json_t *config, const struct decoder_defaults *d,
+                      struct engine_error *err)
 {
-    const struct decoder_defaults defaults = {.activation_field = "hidden_activation",
-                                              .activation = "gelu_pytorch_tanh",
-                                              .head_dim = 256,
-                                              .theta = theta,
-                                              .is_tied = true};
     double scalar;
-    if (!decoder_configure(m, config, &defaults, err) ||
-        !decoder_configure_biases(m, config, err) ||
+    if (!decoder_configure(m, config, d, err) || !decoder_configure_biases(m, config, err) ||
         !model_config_real(config, "query_pre_attn_scalar", 1e-3, 1e9, 256.0, &scalar, err) ||
         !decoder_configure_window(m, config, 4096, err)) {
         return false;
@@ -38,7 +44,7 @@ static bool configure(struct model *m, const json_t *config, double theta, struc
 
 static bool configure_gemma2(struct model *m, const json_t *config, struct engine_error *err)
 {
-    return configure(m, config, 10000.0, err) &&
+    return configure(m, config, &GEMMA2, err) &&
            decoder_configure_cap(config, "attn_logit_softcapping", 50.0, &m->attention_cap, err) &&
            decoder_configure_cap(config, "final_logit_softcapping", 30.0, &m->logit_cap, err) &&
            decoder_configure_layers(m, config, true, is_even, 0, err);
@@ -48,7 +54,7 @@ static bool configure_gemma3(struct model *m, const json_t *config, struct engin
 {
     int32_t pattern;
     m->has_head_norms = true;
-    return configure(m, config, 1e6, err) &&
+    return configure(m, config, &GEMMA3, err) &&
            decoder_configure_cap(config, "attn_logit_softcapping", 0.0, &m->attention_cap, err) &&
            decoder_configure_cap(config, "final_logit_softcapping", 0.0, &m->logit_cap, err) &&
            decoder_configure_rope(m, MODEL_ROPE_LOCAL, config, "rope_local_base_freq", 10000.0,
@@ -56,6 +62,30 @@ static bool configure_gemma3(struct model *m, const json_t *config, struct engin
            model_config_int(config, "sliding_window_pattern", 1, MODEL_LAYERS_MAX, 6, &pattern,
                             err) &&
            decoder_configure_layers(m, config, true, is_between, pattern, err);
+}
+
+static bool configure_images(struct model *m, const json_t *config, struct engine_error *err)
+{
+    const json_t *text = json_object_get(config, "text_config");
+    if (!json_is_object(text)) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: 'text_config' must be an object",
+                           model_config_file(config));
+    }
+    m->prefix = "language_model.";
+    return model_config_word(text, "model_type", "gemma3_text", err) &&
+           configure_gemma3(m, text, err);
+}
+
+static bool is_spare_images(const char *tensor)
+{
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.",
+                                        "language_model.lm_head."};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strncmp(tensor, parts[i], strlen(parts[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const struct model_family model_gemma2 = {
@@ -72,4 +102,12 @@ const struct model_family model_gemma3 = {
     .bind = decoder_bind,
     .forward = decoder_forward,
     .is_spare = decoder_is_spare,
+};
+
+const struct model_family model_gemma3_images = {
+    .model_type = "gemma3",
+    .configure = configure_images,
+    .bind = decoder_bind,
+    .forward = decoder_forward,
+    .is_spare = is_spare_images,
 };

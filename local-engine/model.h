@@ -34,7 +34,8 @@ const struct weights *model_weights(const struct model *m);
 const char *model_hash(struct model *m);
 
 /* What config.json alone says: the shape without n_params and dtype, or why no such model can be
- * computed. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, phi3. */
+ * computed. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gemma3 (its text
+ * part), phi3. */
 ENGINE_WARN_UNUSED bool model_read_config(const char *text, size_t n, struct model_shape *out,
                                           struct engine_error *err);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct model_family *const FAMILIES[] = {&model_gpt2,   &model_llama, &model_mistral,
-                                                      &model_qwen2,  &model_qwen3, &model_gemma2,
-                                                      &model_gemma3, &model_phi3};
+static const struct model_family *const FAMILIES[] = {
+    &model_gpt2,   &model_llama,  &model_mistral,       &model_qwen2, &model_qwen3,
+    &model_gemma2, &model_gemma3, &model_gemma3_images, &model_phi3};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof FAMILIES[0] };
 
 /* Fields of relatives of our families that change the arithmetic: a file that has one was not made

@@ -98,7 +98,7 @@ struct model_family {
                                              does not need */
 };
 extern const struct model_family model_gpt2, model_llama, model_mistral, model_qwen2, model_qwen3,
-    model_gemma2, model_gemma3, model_phi3;
+    model_gemma2, model_gemma3, model_gemma3_images, model_phi3;
 
 /* The family that config.json names, configured by it; no tensor is looked at (model_family.c). */
 bool model_configure(struct model *m, const json_t *config, struct engine_error *err);

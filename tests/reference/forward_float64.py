@@ -242,6 +242,14 @@ def gemma3(c, w, ids):
     return m.output(m.norm1(x, "model.norm"))
 
 
+def gemma3_images(c, w, ids):
+    """the text part; what its config leaves out is Gemma3TextConfig's"""
+    text = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256,
+            "rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 6, "tie_word_embeddings": True, **c["text_config"]}
+    head = "language_model."
+    return gemma3(text, {n[len(head):]: a for n, a in w.items() if n.startswith(head)}, ids)
+
+
 def phi3(c, w, ids):
     m, heads, kv, d = Weights(c, w), c["num_attention_heads"], c["num_key_value_heads"], head_dim(c)
     turned = int(d * c.get("partial_rotary_factor", 1.0))
@@ -258,7 +266,7 @@ def phi3(c, w, ids):
 
 
 FAMILIES = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "gemma2": gemma2, "gemma3_text": gemma3,
-            "phi3": phi3}
+            "gemma3": gemma3_images, "phi3": phi3}
 
 
 def forward(c, w, ids):

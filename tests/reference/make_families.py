@@ -106,6 +106,12 @@ def tensors(c, seed):
     return t
 
 
+def with_images(t):
+    """Gemma 3's names where it reads images too, and stand-ins for the tensors that read them"""
+    out = {"language_model." + n: a for n, a in t.items()}
+    return {**out, "vision_tower.vision_model.post_layernorm.weight": np.ones(3), "multi_modal_projector.mm_soft_emb_norm.weight": np.ones(3)}
+
+
 def config(family, dim, heads, kv, ffn, layers, tied, **more):
     c = {"model_type": family, "vocab_size": 61, "num_hidden_layers": layers, "hidden_size": dim, "intermediate_size": ffn,
          "num_attention_heads": heads, "num_key_value_heads": kv, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
@@ -145,6 +151,9 @@ MODELS = {
                                     sliding_window_pattern=3, query_pre_attn_scalar=10, rope_local_base_freq=50.0,
                                     rope_scaling={"rope_type": "linear", "factor": 8.0}),
                {"sliding_window": None, "rope_local_base_freq": 500.0, "rope_scaling": None, "sliding_window_pattern": 2}),
+    "gemma3-images": ("BF16", "BF16", {"model_type": "gemma3", "vision_config": {"hidden_size": 3}, "text_config": {
+        "model_type": "gemma3_text", "vocab_size": 61, "hidden_size": 16, "intermediate_size": 25, "num_hidden_layers": 2, "head_dim": 8,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window": 4, "sliding_window_pattern": 2}}, {}),
     "phi3": ("BF16", "BF16", config("phi3", 24, 4, 2, 34, 3, False, sliding_window=11, rope_scaling=None),
              {"sliding_window": None}),
     "phi3-longrope": ("F16", "F16", config("phi3", 24, 3, 3, 26, 3, True, sliding_window=None, partial_rotary_factor=0.75,
@@ -172,7 +181,7 @@ def reference(name):
     with open(os.path.join(folder, "config.json")) as f:
         c = json.load(f)
     w = load(os.path.join(folder, "model.safetensors"))
-    ids = [int(i) for i in np.random.default_rng(7).integers(0, c["vocab_size"], N_IDS)]
+    ids = [int(i) for i in np.random.default_rng(7).integers(0, c.get("text_config", c)["vocab_size"], N_IDS)]
     greedy, margin = greedy_of(c, w, ids[:N_PROMPT])
     logits = forward(c, w, ids)
     for field, other in MODELS[name][3].items():
@@ -192,7 +201,12 @@ def make(name, seed):
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump(c, f, indent=1)
         f.write("\n")
-    t = {n: (vectors if a.ndim == 1 else matrices, a) for n, a in tensors(c, seed).items()}
+    if c["model_type"] == "gemma3":
+        text = {"num_attention_heads": 8, "num_key_value_heads": 4, "tie_word_embeddings": True, **c["text_config"]}
+        made = with_images(tensors(text, seed))
+    else:
+        made = tensors(c, seed)
+    t = {n: (vectors if a.ndim == 1 else matrices, a) for n, a in made.items()}
     save(os.path.join(folder, "model.safetensors"), t)
     with open(os.path.join(folder, "logits.json"), "w") as f:
         json.dump(reference(name), f, separators=(",", ":"))

@@ -207,83 +207,86 @@ static void contexts_are_those_the_scaling_is_made_for(void **state)
     }
 }
 
+static const struct {
+    const char *name, *changes, *text;
+} REFUSED[] = {
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
+     "'rope_scaling.rope_type' is 'dynamic'"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"a\\nb\", \"factor\": 2}}", "'a?b'"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": 7}}", "is 'no text'"},
+    {"llama-linear", "{\"rope_scaling\": 7}", "'rope_scaling' must be an object"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}",
+     "'rope_scaling.factor' is 0.5, 1 to 1e+06 expected"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"4\"}}",
+     "'rope_scaling.factor' must be a number"},
+    {"llama-linear", "{\"partial_rotary_factor\": 0.5}", "'partial_rotary_factor' is 0.5"},
+    {"llama-linear", "{\"mlp_bias\": false}", "is no part of a llama model"},
+    {"llama-linear", "{\"no_rope_layers\": [1]}", "'no_rope_layers' is set"},
+    {"llama-linear", "{\"use_bidirectional_attention\": true}", "is true, which is not"},
+    {"llama-llama3",
+     "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4,"
+     " \"high_freq_factor\": 4, \"original_max_position_embeddings\": 16}}",
+     "'rope_scaling.high_freq_factor' is 4, more than low_freq_factor 4 expected"},
+    {"llama-llama3",
+     "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1,"
+     " \"high_freq_factor\": 4}}",
+     "'original_max_position_embeddings' is missing"},
+    {"llama-yarn",
+     "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1,"
+     " \"factor\": 4}}",
+     "yarn needs more"},
+    {"phi3-longrope", "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2]}}",
+     "'rope_scaling.short_factor' must be a list of 3 numbers"},
+    {"phi3-longrope",
+     "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, \"3\"]}}",
+     "'rope_scaling.short_factor' has 0 at 2"},
+    {"phi3-longrope", "{\"partial_rotary_factor\": 0.01}", "need an even number"},
+    {"phi3-longrope", "{\"partial_rotary_factor\": 0.4}", "need an even number"},
+    {"phi3", "{\"intermediate_size\": 35}", "has shape [68, 24], [70, 24] expected"},
+    {"phi3", "{\"attention_bias\": true}", "'attention_bias' is true"},
+    {"phi3", "{\"sliding_window\": -1}", "'sliding_window' is -1"},
+    {"phi3", "{\"model_type\": \"llama\"}", "q_proj.weight' is missing"},
+    {"mistral", "{\"model_type\": \"qwen2\"}", "q_proj.bias' is missing"},
+    {"mistral", "{\"model_type\": \"qwen3\"}", "q_norm.weight' is missing"},
+    {"qwen2", "{\"model_type\": \"mistral\"}", "is no part of a mistral model"},
+    {"qwen2", "{\"layer_types\": [\"full_attention\"]}", "one text for each of 4 layers"},
+    {"qwen2",
+     "{\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\","
+     " \"chunked_attention\"]}",
+     "has 'chunked_attention' for layer 3"},
+    {"qwen2",
+     "{\"use_sliding_window\": false, \"layer_types\": [\"full_attention\","
+     " \"full_attention\", \"full_attention\", \"sliding_attention\"]}",
+     "sliding layer 3, but there is no 'sliding_window'"},
+    {"qwen3", "{\"head_dim\": null}", "has shape [12], [128] expected"},
+    {"qwen3",
+     "{\"head_dim\": 65536, \"num_attention_heads\": 20,"
+     " \"num_key_value_heads\": 20}",
+     "times 'num_attention_heads' 20 is too large"},
+    {"gemma2", "{\"hidden_activation\": \"gelu\"}", "only 'gelu_pytorch_tanh' is supported"},
+    {"gemma2", "{\"final_logit_softcapping\": 0}", "'final_logit_softcapping' is 0"},
+    {"gemma2", "{\"attn_logit_softcapping\": true}", "must be a number"},
+    {"gemma2", "{\"query_pre_attn_scalar\": 0}", "'query_pre_attn_scalar' is 0"},
+    {"gemma2", "{\"model_type\": \"gemma3_text\"}", "q_norm.weight' is missing"},
+    {"gemma3", "{\"model_type\": \"gemma2\"}", "is no part of a gemma2 model"},
+    {"gemma3", "{\"model_type\": \"gemma3\"}", "'text_config' must be an object"},
+    {"gemma3", "{\"model_type\": \"gemma4\"}", "'model_type' is 'gemma4', gpt2"},
+    {"gemma3-images", "{\"model_type\": \"gemma3_text\"}", "'num_hidden_layers' is missing"},
+    {"gemma3", "{\"sliding_window_pattern\": 0}", "'sliding_window_pattern' is 0"},
+    {"gemma3", "{\"num_hidden_layers\": 5}", "model.layers.4.input_layernorm.weight' is"},
+    {"gemma3", "{\"num_hidden_layers\": 3}", "is no part of a gemma3_text model"},
+};
+
 static void what_is_not_computed_is_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name, *changes, *text;
-    } cases[] = {
-        {"llama-linear", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
-         "'rope_scaling.rope_type' is 'dynamic'"},
-        {"llama-linear", "{\"rope_scaling\": {\"type\": \"a\\nb\", \"factor\": 2}}", "'a?b'"},
-        {"llama-linear", "{\"rope_scaling\": {\"type\": 7}}", "is 'no text'"},
-        {"llama-linear", "{\"rope_scaling\": 7}", "'rope_scaling' must be an object"},
-        {"llama-linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}",
-         "'rope_scaling.factor' is 0.5, 1 to 1e+06 expected"},
-        {"llama-linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"4\"}}",
-         "'rope_scaling.factor' must be a number"},
-        {"llama-linear", "{\"partial_rotary_factor\": 0.5}", "'partial_rotary_factor' is 0.5"},
-        {"llama-linear", "{\"mlp_bias\": false}", "is no part of a llama model"},
-        {"llama-linear", "{\"no_rope_layers\": [1]}", "'no_rope_layers' is set"},
-        {"llama-linear", "{\"use_bidirectional_attention\": true}", "is true, which is not"},
-        {"llama-llama3",
-         "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4,"
-         " \"high_freq_factor\": 4, \"original_max_position_embeddings\": 16}}",
-         "'rope_scaling.high_freq_factor' is 4, more than low_freq_factor 4 expected"},
-        {"llama-llama3",
-         "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1,"
-         " \"high_freq_factor\": 4}}",
-         "'original_max_position_embeddings' is missing"},
-        {"llama-yarn",
-         "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1,"
-         " \"factor\": 4}}",
-         "yarn needs more"},
-        {"phi3-longrope", "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2]}}",
-         "'rope_scaling.short_factor' must be a list of 3 numbers"},
-        {"phi3-longrope",
-         "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, \"3\"]}}",
-         "'rope_scaling.short_factor' has 0 at 2"},
-        {"phi3-longrope", "{\"partial_rotary_factor\": 0.01}", "need an even number"},
-        {"phi3-longrope", "{\"partial_rotary_factor\": 0.4}", "need an even number"},
-        {"phi3", "{\"intermediate_size\": 35}", "has shape [68, 24], [70, 24] expected"},
-        {"phi3", "{\"attention_bias\": true}", "'attention_bias' is true"},
-        {"phi3", "{\"sliding_window\": -1}", "'sliding_window' is -1"},
-        {"phi3", "{\"model_type\": \"llama\"}", "q_proj.weight' is missing"},
-        {"mistral", "{\"model_type\": \"qwen2\"}", "q_proj.bias' is missing"},
-        {"mistral", "{\"model_type\": \"qwen3\"}", "q_norm.weight' is missing"},
-        {"qwen2", "{\"model_type\": \"mistral\"}", "is no part of a mistral model"},
-        {"qwen2", "{\"layer_types\": [\"full_attention\"]}", "one text for each of 4 layers"},
-        {"qwen2",
-         "{\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\","
-         " \"chunked_attention\"]}",
-         "has 'chunked_attention' for layer 3"},
-        {"qwen2",
-         "{\"use_sliding_window\": false, \"layer_types\": [\"full_attention\","
-         " \"full_attention\", \"full_attention\", \"sliding_attention\"]}",
-         "sliding layer 3, but there is no 'sliding_window'"},
-        {"qwen3", "{\"head_dim\": null}", "has shape [12], [128] expected"},
-        {"qwen3",
-         "{\"head_dim\": 65536, \"num_attention_heads\": 20,"
-         " \"num_key_value_heads\": 20}",
-         "times 'num_attention_heads' 20 is too large"},
-        {"gemma2", "{\"hidden_activation\": \"gelu\"}", "only 'gelu_pytorch_tanh' is supported"},
-        {"gemma2", "{\"final_logit_softcapping\": 0}", "'final_logit_softcapping' is 0"},
-        {"gemma2", "{\"attn_logit_softcapping\": true}", "must be a number"},
-        {"gemma2", "{\"query_pre_attn_scalar\": 0}", "'query_pre_attn_scalar' is 0"},
-        {"gemma2", "{\"model_type\": \"gemma3_text\"}", "q_norm.weight' is missing"},
-        {"gemma3", "{\"model_type\": \"gemma2\"}", "is no part of a gemma2 model"},
-        {"gemma3", "{\"model_type\": \"gemma3\"}", "'model_type' is 'gemma3', gpt2"},
-        {"gemma3", "{\"sliding_window_pattern\": 0}", "'sliding_window_pattern' is 0"},
-        {"gemma3", "{\"num_hidden_layers\": 5}", "model.layers.4.input_layernorm.weight' is"},
-        {"gemma3", "{\"num_hidden_layers\": 3}", "is no part of a gemma3_text model"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
         struct engine_error err = {0};
         struct model *m = NULL;
-        if (open_changed(&m, cases[i].name, cases[i].changes, &err) ||
-            !strstr(err.text, cases[i].text) || strchr(err.text, '\n')) {
-            print_error("%s %s: got '%s', '%s' expected\n", cases[i].name, cases[i].changes,
-                        err.text, cases[i].text);
+        if (open_changed(&m, REFUSED[i].name, REFUSED[i].changes, &err) ||
+            !strstr(err.text, REFUSED[i].text) || strchr(err.text, '\n')) {
+            print_error("%s %s: got '%s', '%s' expected\n", REFUSED[i].name, REFUSED[i].changes,
+                        err.text, REFUSED[i].text);
             fail();
         }
         assert_int_equal(err.code, ENGINE_BAD_FILE);

@@ -18,21 +18,14 @@
 #define IDS_MAX   64
 
 /* Of make_logits.py and, in families/, of tests/reference/make_families.py */
-static const char *const NAMES[] = {"stories260k",
-                                    "tiny-gpt2",
-                                    "tiny-gpt2-bf16",
-                                    "tiny-llama-f16",
-                                    "tiny-llama-bf16",
-                                    "families/gemma2",
-                                    "families/gemma3",
-                                    "families/llama-linear",
-                                    "families/llama-llama3",
-                                    "families/mistral",
-                                    "families/llama-yarn",
-                                    "families/phi3",
-                                    "families/phi3-longrope",
-                                    "families/qwen2",
-                                    "families/qwen3"};
+static const char *const NAMES[] = {"stories260k",           "tiny-gpt2",
+                                    "tiny-gpt2-bf16",        "tiny-llama-f16",
+                                    "tiny-llama-bf16",       "families/gemma2",
+                                    "families/gemma3",       "families/gemma3-images",
+                                    "families/llama-linear", "families/llama-llama3",
+                                    "families/mistral",      "families/llama-yarn",
+                                    "families/phi3",         "families/phi3-longrope",
+                                    "families/qwen2",        "families/qwen3"};
 enum { N_NAMES = sizeof NAMES / sizeof NAMES[0] };
 
 struct fixture {
@@ -437,7 +430,7 @@ static void damaged_configs_are_refused(void **state)
         const char *model, *field, *value, *text;
     } cases[] = {
         {"tiny-llama-f16", "model_type", NULL, "'model_type' is missing"},
-        {"tiny-llama-f16", "model_type", "\"mamba\"", "gemma3_text or phi3 expected"},
+        {"tiny-llama-f16", "model_type", "\"mamba\"", "gemma3_text, gemma3 or phi3 expected"},
         {"tiny-llama-f16", "hidden_size", "33", "has shape [128, 32], [128, 33] expected"},
         {"tiny-llama-f16", "hidden_size", "1e3", "'hidden_size' must be a whole number"},
         {"tiny-llama-f16", "hidden_size", "100000", "'hidden_size' is 100000, 1 to 65536 expected"},
