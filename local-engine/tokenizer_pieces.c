@@ -1,6 +1,7 @@
 /* tokenizer_pieces.c - what each token adds to the text, worked out once at loading: byte-level
  * spellings are turned back into bytes, SentencePiece's U+2581 into spaces and <0xNN> into its
- * byte; an added token stands for its own spelling, a special one for nothing.
+ * byte; a byte-level vocabulary's added token stands for its own spelling, a special one for
+ * nothing.
  */
 #include "tokenizer_private.h"
 
@@ -102,10 +103,10 @@ static size_t put_piece(const struct tokenizer *t, const int16_t *table, size_t 
     if (!s || (t->flags[id] & TOKENIZER_SPECIAL)) {
         return 0;
     }
-    if (t->flags[id] & TOKENIZER_ADDED) {
-        return copy(out, s, len);
+    if (t->kind != TOKENIZER_BYTES) {
+        return put_spaces(t, s, len, out); /* Gemma's runs of U+2581 are added tokens, too */
     }
-    return t->kind == TOKENIZER_BYTES ? put_bytes(table, s, len, out) : put_spaces(t, s, len, out);
+    return t->flags[id] & TOKENIZER_ADDED ? copy(out, s, len) : put_bytes(table, s, len, out);
 }
 
 /* Only an ordinary token can stand for a byte of text. */
