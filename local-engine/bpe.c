@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES_MAX = 2000, SLOTS_MIN = 1024, HEAP_WIDTH = 4 };
+enum { PROBES_MAX = 2000, SLOTS_MIN = 1024, HEAP_WIDTH = 4, SHORT_MAX = 24 };
 #define NONE  UINT32_MAX
 #define EMPTY UINT64_MAX
 
@@ -206,6 +206,45 @@ static void merge_at(const struct bpe *b, struct bpe_work *w, const struct bpe_m
     }
 }
 
+static uint32_t pair_rank(const struct bpe *b, const struct bpe_work *w, size_t i)
+{
+    uint64_t pair = pair_key(w->sym[i].id, w->sym[i + 1].id);
+    const struct bpe_slot *slot = find_slot(b->slots, b->slots_cap, pair);
+    return slot && slot->pair == pair ? slot->rank : NONE;
+}
+
+/* A word of a few symbols: looking for the least rank each time is faster than a heap. */
+static void run_short(const struct bpe *b, struct bpe_work *w)
+{
+    uint32_t ranks[SHORT_MAX];
+    size_t n = w->n_sym;
+    for (size_t i = 0; i + 1 < n; i++) {
+        ranks[i] = pair_rank(b, w, i);
+    }
+    while (n > 1) {
+        size_t least = 0;
+        for (size_t i = 1; i + 1 < n; i++) {
+            least = ranks[i] < ranks[least] ? i : least;
+        }
+        if (ranks[least] == NONE) {
+            break;
+        }
+        w->sym[least].id = b->merges[ranks[least]].result;
+        n--;
+        for (size_t i = least + 1; i < n; i++) {
+            w->sym[i].id = w->sym[i + 1].id;
+            ranks[i - 1] = ranks[i];
+        }
+        if (least > 0) {
+            ranks[least - 1] = pair_rank(b, w, least - 1);
+        }
+        if (least + 1 < n) {
+            ranks[least] = pair_rank(b, w, least);
+        }
+    }
+    w->n_sym = n;
+}
+
 bool bpe_run(const struct bpe *b, struct bpe_work *w)
 {
     size_t n = w->n_sym;
@@ -214,6 +253,10 @@ bool bpe_run(const struct bpe *b, struct bpe_work *w)
     }
     if (n >= NONE) {
         return false;
+    }
+    if (n <= SHORT_MAX) {
+        run_short(b, w);
+        return true;
     }
     if (w->heap_cap < 3 * n) {
         uint64_t *p = realloc(w->heap, 3 * n * sizeof *p);

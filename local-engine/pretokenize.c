@@ -98,7 +98,8 @@ bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len, boo
         return engine_fail(err, ENGINE_BAD_FILE, "", "%s: the pattern cannot be compiled: %s", what,
                            why);
     }
-    p->stages[p->n_stages++] = (struct pretokenize_stage){compiled, drops_gaps};
+    p->stages[p->n_stages++] = (struct pretokenize_stage){
+        compiled, drops_gaps, drops_gaps ? WORDSCAN_NONE : wordscan_recognise(pattern, len)};
     return true;
 }
 
@@ -156,11 +157,26 @@ static bool find_match(struct run *r, const pcre2_code *code, const char *s, siz
     return true;
 }
 
+static bool run_scan(struct run *r, size_t stage, const char *s, size_t len)
+{
+    enum wordscan_kind kind = r->p->stages[stage].scan;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = wordscan_next(kind, s + at, len - at);
+        if (!run_stage(r, stage + 1, s + at, n)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One stage over well-formed text. */
 static bool run_pattern(struct run *r, size_t stage, const char *s, size_t len)
 {
     const struct pretokenize_stage *st = &r->p->stages[stage];
     size_t from = 0, to = 0;
+    if (st->scan != WORDSCAN_NONE) {
+        return run_scan(r, stage, s, len);
+    }
     for (size_t at = 0; at < len; at = to) {
         if (!find_match(r, st->code, s, len, at, &from, &to)) {
             return false;

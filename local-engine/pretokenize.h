@@ -1,6 +1,6 @@
 /* pretokenize.h - cuts text into the pieces that are encoded one by one: a chain of regular
  * expressions (PCRE2), each of which cuts the pieces of the one before. Bytes that are not UTF-8
- * are always pieces of their own, one for each run.
+ * are always pieces of their own, one for each run. Patterns that wordscan.h knows are cut by it.
  *
  * Time is linear in the text for the patterns that are published; one match may take at most
  * PRETOKENIZE_STEPS_MIN steps or sixteen for each byte of the text, then the text is refused. The
@@ -10,6 +10,7 @@
 #define ISOTHERM_PRETOKENIZE_H
 
 #include "engine_error.h"
+#include "wordscan.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ enum {
 struct pretokenize_stage {
     void *code;      /* compiled pattern; NULL: the stage that puts a space in front */
     bool drops_gaps; /* what does not match is left out ("Removed" with "invert") */
+    enum wordscan_kind scan; /* the same by hand, if there is such */
 };
 struct pretokenize {
     struct pretokenize_stage stages[PRETOKENIZE_STAGES_MAX];

@@ -10,9 +10,6 @@
 
 enum { NESTING_MAX = 4 };
 
-/* GPT-2's pattern, from its encoder.py; Hugging Face's ByteLevel has the same. */
-static const char gpt2_pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 /* Cut before each U+2581. */
 static const char metaspace_pattern[] =
     TOKENIZER_SPACE "[^" TOKENIZER_SPACE "]*|[^" TOKENIZER_SPACE "]+";
@@ -158,7 +155,8 @@ static bool read_byte_level(struct steps *s, const json_t *step)
             return false;
         }
     }
-    if (has_pattern && !add_pattern(s, gpt2_pattern, sizeof gpt2_pattern - 1, false)) {
+    const char *gpt2 = wordscan_pattern(WORDSCAN_GPT2);
+    if (has_pattern && !add_pattern(s, gpt2, strlen(gpt2), false)) {
         return false;
     }
     s->t->kind = TOKENIZER_BYTES;
