@@ -4,6 +4,7 @@
 
 #include "codepoint.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +250,24 @@ bool jsonscan_int(struct jsonscan *s, int64_t *out)
     }
     s->at = p;
     *out = is_negative ? -v : v;
+    return true;
+}
+
+bool jsonscan_real(struct jsonscan *s, double *out)
+{
+    char buf[64], first = jsonscan_peek(s), *end;
+    const char *p = s->at;
+    size_t n = 0;
+    while (p < s->end && n < sizeof buf - 1 && *p && strchr("0123456789+-.eE", *p)) {
+        buf[n++] = *p++;
+    }
+    buf[n] = '\0';
+    double value = strtod(buf, &end); /* no program of ours leaves the C locale */
+    if ((first != '-' && (first < '0' || first > '9')) || end != buf + n || !isfinite(value)) {
+        return jsonscan_fail(s, "a number is expected");
+    }
+    s->at = p;
+    *out = value;
     return true;
 }
 

@@ -43,6 +43,8 @@ ENGINE_WARN_UNUSED bool jsonscan_string(struct jsonscan *s, struct jsonscan_span
 ENGINE_WARN_UNUSED bool jsonscan_key(struct jsonscan *s, struct jsonscan_span *out);
 /* An integer of at most 15 digits. */
 ENGINE_WARN_UNUSED bool jsonscan_int(struct jsonscan *s, int64_t *out);
+/* A finite number of at most 63 characters. */
+ENGINE_WARN_UNUSED bool jsonscan_real(struct jsonscan *s, double *out);
 /* Steps over any value. Only brackets and strings are checked: whoever uses the span must parse it.
  */
 ENGINE_WARN_UNUSED bool jsonscan_skip(struct jsonscan *s, struct jsonscan_span *out);

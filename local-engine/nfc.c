@@ -11,22 +11,34 @@
 #include <utf8proc.h>
 
 enum {
-    EXPANDS_MAX = 4,  /* characters that one decomposes into, canonically */
-    PER_BYTE_MAX = 2, /* the same for each byte: 3 from two bytes (U+01D5), 4 from three (U+1F82), 1
-                         from one */
+    EXPANDS_MAX = 18,       /* characters that one decomposes into: U+FDFA; canonically four */
+    PER_BYTE_MAX = 6,       /* the same for each byte: 18 from three (U+FDFA) ... */
+    PER_BYTE_CANONICAL = 2, /* ... canonically 3 from two (U+01D5), 4 from three (U+1F82) */
     CLASSES = 256
 };
 
-/* Canonical decomposition of well-formed text. out [PER_BYTE_MAX * len + EXPANDS_MAX]; returns the
- * number of characters, 0: utf8proc refuses. */
-static size_t decompose(const char *s, size_t len, utf8proc_int32_t *out)
+static bool is_compatible(enum nfc_form form)
 {
+    return form == NFC_KC || form == NFC_KD;
+}
+
+static size_t per_byte_max(enum nfc_form form)
+{
+    return is_compatible(form) ? PER_BYTE_MAX : PER_BYTE_CANONICAL;
+}
+
+/* Decomposition of well-formed text. out [per_byte_max * len + EXPANDS_MAX]; returns the number of
+ * characters, 0: utf8proc refuses. */
+static size_t decompose(enum nfc_form form, const char *s, size_t len, utf8proc_int32_t *out)
+{
+    int options =
+        UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (is_compatible(form) ? UTF8PROC_COMPAT : 0);
     size_t n = 0;
     for (size_t i = 0; i < len;) {
         uint32_t cp = 0;
         i += codepoint_read(s + i, len - i, &cp);
         utf8proc_ssize_t k = utf8proc_decompose_char((utf8proc_int32_t)cp, out + n, EXPANDS_MAX,
-                                                     UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, NULL);
+                                                     (utf8proc_option_t)options, NULL);
         if (k < 0 || k > EXPANDS_MAX) {
             return 0;
         }
@@ -71,19 +83,20 @@ static void order_marks(utf8proc_int32_t *cps, size_t n, utf8proc_int32_t *scrat
     }
 }
 
-/* Form C of well-formed text, appended at w (room for 3 * len); NULL: no memory or utf8proc
- * refuses. */
-static char *compose(const char *s, size_t len, char *w)
+/* The form of well-formed text, appended at w; NULL: no memory or utf8proc refuses. */
+static char *compose(enum nfc_form form, const char *s, size_t len, char *w)
 {
-    utf8proc_int32_t *cps = malloc((2 * PER_BYTE_MAX * len + EXPANDS_MAX) * sizeof *cps);
+    bool composes = form == NFC_C || form == NFC_KC;
+    utf8proc_int32_t *cps = malloc((2 * per_byte_max(form) * len + EXPANDS_MAX) * sizeof *cps);
     if (!cps) {
         return NULL;
     }
-    size_t n = decompose(s, len, cps);
-    order_marks(cps, n, cps + n); /* n <= PER_BYTE_MAX * len */
-    utf8proc_ssize_t k = n > 0 ? utf8proc_normalize_utf32(cps, (utf8proc_ssize_t)n,
-                                                          UTF8PROC_COMPOSE | UTF8PROC_STABLE)
-                               : -1;
+    size_t n = decompose(form, s, len, cps);
+    order_marks(cps, n, cps + n); /* n <= per_byte_max * len */
+    utf8proc_ssize_t k = n > 0 ? (utf8proc_ssize_t)n : -1;
+    if (n > 0 && composes) {
+        k = utf8proc_normalize_utf32(cps, k, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    }
     for (utf8proc_ssize_t i = 0; i < k; i++) {
         w += codepoint_write(w, (uint32_t)cps[i]);
     }
@@ -91,7 +104,8 @@ static char *compose(const char *s, size_t len, char *w)
     return k < 0 ? NULL : w;
 }
 
-bool nfc_make(const char *text, size_t len, char **out, size_t *out_len, struct engine_error *err)
+bool nfc_make(enum nfc_form form, const char *text, size_t len, char **out, size_t *out_len,
+              struct engine_error *err)
 {
     size_t i = 0;
     while (i < len && (unsigned char)text[i] < 0x80) {
@@ -102,13 +116,12 @@ bool nfc_make(const char *text, size_t len, char **out, size_t *out_len, struct 
         *out_len = len;
         return true;
     }
-    /* Form C is at most three times as long (UAX 15, table 8: U+1D160 and kin expand by three in
-     * UTF-8). */
-    char *buf = malloc(3 * len), *w = buf;
+    /* At most three times as long, eleven for the compatible forms (UAX 15, table 8). */
+    char *buf = malloc((is_compatible(form) ? 11 : 3) * len), *w = buf;
     for (i = 0; w && i < len;) {
         size_t n = codepoint_valid_run(text + i, len - i);
         if (n > 0) {
-            w = compose(text + i, n, w);
+            w = compose(form, text + i, n, w);
         } else {
             n = codepoint_invalid_run(text + i, len - i);
             memcpy(w, text + i, n);

@@ -70,8 +70,16 @@ static char *spell_out_spaces(const char *pattern, size_t len, size_t *out_len)
     return out;
 }
 
-bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len, bool drops_gaps,
-                     const char *what, struct engine_error *err)
+/* The published patterns match every character, so that there are no gaps. */
+static enum wordscan_kind find_scan(const char *pattern, size_t len, struct pretokenize_rule rule)
+{
+    bool keeps_matches = rule.behavior == PRETOKENIZE_ISOLATED ||
+                         (rule.behavior == PRETOKENIZE_REMOVED && rule.is_inverted);
+    return keeps_matches ? wordscan_recognise(pattern, len) : WORDSCAN_NONE;
+}
+
+bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len,
+                     struct pretokenize_rule rule, const char *what, struct engine_error *err)
 {
     const uint32_t options =
         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
@@ -98,8 +106,8 @@ bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len, boo
         return engine_fail(err, ENGINE_BAD_FILE, "", "%s: the pattern cannot be compiled: %s", what,
                            why);
     }
-    p->stages[p->n_stages++] = (struct pretokenize_stage){
-        compiled, drops_gaps, drops_gaps ? WORDSCAN_NONE : wordscan_recognise(pattern, len)};
+    p->stages[p->n_stages++] =
+        (struct pretokenize_stage){compiled, rule, find_scan(pattern, len, rule)};
     return true;
 }
 
@@ -169,26 +177,69 @@ static bool run_scan(struct run *r, size_t stage, const char *s, size_t len)
     return true;
 }
 
+/* A part of the text that waits for what comes behind it. */
+struct part {
+    size_t from, to; /* equal: none */
+    bool is_match;
+};
+
+static bool flush(struct run *r, size_t stage, const char *s, const struct part *p)
+{
+    bool is_dropped = p->is_match && r->p->stages[stage].rule.behavior == PRETOKENIZE_REMOVED;
+    return p->from == p->to || is_dropped || run_stage(r, stage + 1, s + p->from, p->to - p->from);
+}
+
+/* Whether the part b goes into one piece with a, which it follows. */
+static bool goes_with(enum pretokenize_behavior behavior, const struct part *a,
+                      const struct part *b)
+{
+    switch (behavior) {
+    case PRETOKENIZE_MERGED_WITH_PREVIOUS:
+        return b->is_match && !a->is_match;
+    case PRETOKENIZE_MERGED_WITH_NEXT:
+        return a->is_match && !b->is_match;
+    case PRETOKENIZE_CONTIGUOUS:
+        return a->is_match && b->is_match;
+    default:
+        return false;
+    }
+}
+
+static bool put_part(struct run *r, size_t stage, const char *s, struct part *waiting,
+                     struct part part)
+{
+    if (part.from == part.to) {
+        return true;
+    }
+    if (waiting->from < waiting->to &&
+        goes_with(r->p->stages[stage].rule.behavior, waiting, &part)) {
+        waiting->to = part.to;
+        waiting->is_match = part.is_match;
+        return true;
+    }
+    struct part before = *waiting;
+    *waiting = part;
+    return flush(r, stage, s, &before);
+}
+
 /* One stage over well-formed text. */
 static bool run_pattern(struct run *r, size_t stage, const char *s, size_t len)
 {
     const struct pretokenize_stage *st = &r->p->stages[stage];
+    bool is_match = !st->rule.is_inverted;
+    struct part waiting = {0};
     size_t from = 0, to = 0;
     if (st->scan != WORDSCAN_NONE) {
         return run_scan(r, stage, s, len);
     }
     for (size_t at = 0; at < len; at = to) {
-        if (!find_match(r, st->code, s, len, at, &from, &to)) {
-            return false;
-        }
-        if (from > at && !st->drops_gaps && !run_stage(r, stage + 1, s + at, from - at)) {
-            return false;
-        }
-        if (to > from && !run_stage(r, stage + 1, s + from, to - from)) {
+        if (!find_match(r, st->code, s, len, at, &from, &to) ||
+            !put_part(r, stage, s, &waiting, (struct part){at, from, !is_match}) ||
+            !put_part(r, stage, s, &waiting, (struct part){from, to, is_match})) {
             return false;
         }
     }
-    return true;
+    return flush(r, stage, s, &waiting);
 }
 
 static bool run_stage(struct run *r, size_t stage, const char *s, size_t len)

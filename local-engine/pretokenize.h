@@ -20,9 +20,23 @@ enum {
     PRETOKENIZE_STEPS_MIN = 1000000
 };
 
+/* What becomes of the text that a pattern matches, in Hugging Face's words: a piece of its own;
+ * left out; one piece with the text before it, with the text behind it, with the match before. */
+enum pretokenize_behavior {
+    PRETOKENIZE_ISOLATED,
+    PRETOKENIZE_REMOVED,
+    PRETOKENIZE_MERGED_WITH_PREVIOUS,
+    PRETOKENIZE_MERGED_WITH_NEXT,
+    PRETOKENIZE_CONTIGUOUS
+};
+struct pretokenize_rule {
+    enum pretokenize_behavior behavior;
+    bool is_inverted; /* what does not match counts as the match */
+};
+
 struct pretokenize_stage {
-    void *code;      /* compiled pattern; NULL: the stage that puts a space in front */
-    bool drops_gaps; /* what does not match is left out ("Removed" with "invert") */
+    void *code; /* compiled pattern; NULL: the stage that puts a space in front */
+    struct pretokenize_rule rule;
     enum wordscan_kind scan; /* the same by hand, if there is such */
 };
 struct pretokenize {
@@ -34,7 +48,7 @@ struct pretokenize {
 void pretokenize_release(struct pretokenize *p);
 /* `what` names the file and field in errors. */
 ENGINE_WARN_UNUSED bool pretokenize_add(struct pretokenize *p, const char *pattern, size_t len,
-                                        bool drops_gaps, const char *what,
+                                        struct pretokenize_rule rule, const char *what,
                                         struct engine_error *err);
 /* A stage that puts a space in front of every piece that does not begin with one
  * (add_prefix_space). */

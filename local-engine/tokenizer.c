@@ -116,16 +116,36 @@ struct configs {
 
 static bool read_unk(struct tokenizer *t, const struct tokenizer_parts *p, struct engine_error *err)
 {
+    const char *field = t->is_unigram ? "model.unk_id" : "model.unk_token";
     json_t *j;
-    if (!tokenizer_json_value(&p->unk_token, "model.unk_token", &j, err)) {
+    if (!tokenizer_json_value(t->is_unigram ? &p->unk_id : &p->unk_token, field, &j, err)) {
         return false;
     }
-    bool is_named = json_is_string(j);
-    t->unk = is_named ? vocab_find(&t->vocab, json_string_value(j), json_string_length(j)) : -1;
+    bool is_there = !json_is_null(j);
+    int32_t id = -1;
+    if (json_is_string(j) && !t->is_unigram) {
+        id = vocab_find(&t->vocab, json_string_value(j), json_string_length(j));
+    } else if (json_is_integer(j) && vocab_spelling(&t->vocab, json_integer_value(j), NULL)) {
+        id = (int32_t)json_integer_value(j);
+    }
+    t->unk = id;
     json_decref(j);
-    return !is_named || t->unk >= 0 ||
-           engine_fail(err, ENGINE_BAD_FILE, "",
-                       "tokenizer.json: model.unk_token is not in the vocabulary");
+    return !is_there || id >= 0 ||
+           engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: %s is not in the vocabulary",
+                       field);
+}
+
+static bool read_tokens(struct tokenizer *t, const struct tokenizer_parts *p,
+                        struct engine_error *err)
+{
+    if (t->is_unigram) {
+        return tokenizer_unigram_make(t, "tokenizer.json: model.vocab", err);
+    }
+    if (!tokenizer_json_merges(t, p, err)) {
+        return false;
+    }
+    tokenizer_encode_prepare(t);
+    return true;
 }
 
 static bool build_parts(struct tokenizer *t, const struct tokenizer_parts *p, const json_t *added,
@@ -135,7 +155,7 @@ static bool build_parts(struct tokenizer *t, const struct tokenizer_parts *p, co
     return tokenizer_json_vocab(t, p, err) && tokenizer_added_register(t, added, err) &&
            read_unk(t, p, err) && tokenizer_steps_read(t, p, &has_template, err) &&
            tokenizer_config_apply(t, has_template, c->tokenizer, c->generation, c->model, err) &&
-           tokenizer_json_merges(t, p, err) && tokenizer_added_index(t, added, err) &&
+           read_tokens(t, p, err) && tokenizer_added_index(t, added, err) &&
            tokenizer_pieces_make(t, err);
 }
 
@@ -204,9 +224,11 @@ void tokenizer_close(struct tokenizer *t)
     if (t) {
         vocab_release(&t->vocab);
         bpe_release(&t->bpe);
+        unigram_release(&t->unigram);
         pretokenize_release(&t->pre);
         added_release(&t->added);
         added_release(&t->added_normalized);
+        free(t->scores);
         free(t->flags);
         free(t->pieces);
         free(t->pieces_at);

@@ -7,8 +7,6 @@
  */
 #include "tokenizer_private.h"
 
-#include "nfc.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,13 +98,13 @@ static bool add_normalized(struct tokenizer *t, const struct entry *e, struct en
     const char *s = e->text;
     size_t len = e->len;
     char *composed = NULL, *spaced = NULL;
-    bool done = !t->is_nfc || nfc_make(s, len, &composed, &len, err);
+    bool done = normalize_run(&t->normal, s, len, &composed, &len, err);
     s = composed ? composed : s;
     done = done && (!t->normalizes_spaces ||
                     tokenizer_encode_spaces(t, s, len, t->prefix != TOKENIZER_PREFIX_NONE, &spaced,
                                             &len, err));
     s = spaced ? spaced : s;
-    if (done && !added_add(&t->added_normalized, s, len, &e->flags)) {
+    if (done && len > 0 && !added_add(&t->added_normalized, s, len, &e->flags)) {
         done = engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     free(composed);

@@ -7,16 +7,26 @@
 #include "tokenizer_private.h"
 
 #include "codepoint.h"
-#include "nfc.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { CACHE_TEXT = 16, CACHE_IDS = 4, CACHE_N = 8192, CACHE_FROM = 4096 };
+
+/* A piece that was merged before in this text, and its ids: nine of ten pieces come again. */
+struct cached {
+    char text[CACHE_TEXT]; /* zeros behind it */
+    uint8_t len, n_ids;    /* len 0: empty */
+    int32_t ids[CACHE_IDS];
+};
 
 struct encoder {
     const struct tokenizer *t;
     struct engine_error *err;
     struct bpe_work work;
-    char *spelled; /* a piece in the vocabulary's characters, for ignores_merges */
+    struct unigram_work cuts;
+    struct cached *cache; /* [CACHE_N], NULL: the text is too short to be worth it */
+    char *spelled;        /* a piece in the vocabulary's characters, for ignores_merges */
     size_t spelled_cap;
     int32_t *ids;
     size_t n_ids, ids_cap;
@@ -135,11 +145,43 @@ static bool find_whole(struct encoder *e, const char *s, size_t len, int32_t *id
     return true;
 }
 
-static bool encode_piece(void *ud, const char *s, size_t len, struct engine_error *err)
+/* A row of characters that Unigram does not know: their bytes' tokens if all are there, else
+ * unknown. */
+static bool put_unknown(struct encoder *e, const char *s, size_t len)
 {
-    struct encoder *e = ud;
+    e->work.n_sym = 0;
+    bool has_all = e->t->has_byte_fallback;
+    for (size_t i = 0; i < len; i++) {
+        has_all = has_all && e->t->byte_ids[(unsigned char)s[i]] >= 0;
+    }
+    if (!(has_all ? push_bytes(e, s, len) : push_unknown(e, s))) {
+        return false;
+    }
+    for (size_t i = 0; i < e->work.n_sym; i++) {
+        if (!put_id(e, e->work.sym[i].id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool encode_unigram(struct encoder *e, const char *s, size_t len)
+{
+    if (!unigram_run(&e->t->unigram, s, len, &e->cuts)) {
+        return fail_memory(e);
+    }
+    for (size_t i = 0; i < e->cuts.n_pieces; i++) {
+        const struct unigram_piece *p = &e->cuts.pieces[i];
+        if (!(p->id >= 0 ? put_id(e, p->id) : put_unknown(e, s + p->from, p->to - p->from))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool merge_piece(struct encoder *e, const char *s, size_t len)
+{
     int32_t id = -1;
-    (void)err; /* the same as e->err */
     if (e->t->ignores_merges && !find_whole(e, s, len, &id)) {
         return false;
     }
@@ -159,6 +201,101 @@ static bool encode_piece(void *ud, const char *s, size_t len, struct engine_erro
         }
     }
     return true;
+}
+
+static struct cached *find_cached(struct cached *cache, const char text[CACHE_TEXT])
+{
+    uint64_t a, b;
+    memcpy(&a, text, 8);
+    memcpy(&b, text + 8, 8);
+    a = (a ^ b * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+    return &cache[(a ^ a >> 32) % CACHE_N];
+}
+
+static bool encode_merged(struct encoder *e, const char *s, size_t len)
+{
+    char text[CACHE_TEXT] = {0};
+    size_t n_before = e->n_ids;
+    if (!e->cache || len > CACHE_TEXT) {
+        return merge_piece(e, s, len);
+    }
+    memcpy(text, s, len);
+    struct cached *c = find_cached(e->cache, text);
+    if (c->len == len && memcmp(c->text, text, CACHE_TEXT) == 0) {
+        for (size_t i = 0; i < c->n_ids; i++) {
+            if (!put_id(e, c->ids[i])) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (!merge_piece(e, s, len)) {
+        return false;
+    }
+    if (e->n_ids - n_before <= CACHE_IDS) {
+        memcpy(c->text, text, CACHE_TEXT);
+        c->len = (uint8_t)len;
+        c->n_ids = (uint8_t)(e->n_ids - n_before);
+        memcpy(c->ids, e->ids + n_before, c->n_ids * sizeof *c->ids);
+    }
+    return true;
+}
+
+static bool is_word_start(const char *s, size_t len, size_t at)
+{
+    const size_t n = TOKENIZER_SPACE_LEN;
+    return len - at >= n && memcmp(s + at, TOKENIZER_SPACE, n) == 0 &&
+           !(at >= n && memcmp(s + at - n, TOKENIZER_SPACE, n) == 0);
+}
+
+static bool encode_words(struct encoder *e, const char *s, size_t len)
+{
+    size_t from = 0;
+    for (size_t at = 1; at < len; at++) {
+        if (s[at] == TOKENIZER_SPACE[0] && is_word_start(s, len, at) &&
+            !e->t->joins_word[(unsigned char)s[at - 1]]) {
+            if (!encode_merged(e, s + from, at - from)) {
+                return false;
+            }
+            from = at;
+        }
+    }
+    return encode_merged(e, s + from, len - from);
+}
+
+static bool encode_piece(void *ud, const char *s, size_t len, struct engine_error *err)
+{
+    struct encoder *e = ud;
+    (void)err; /* the same as e->err */
+    if (e->t->is_unigram) {
+        return encode_unigram(e, s, len);
+    }
+    return e->t->cuts_words ? encode_words(e, s, len) : encode_merged(e, s, len);
+}
+
+/* Notes what stands before the beginnings of words inside this spelling. */
+static void note_joins(struct tokenizer *t, const char *s, size_t len)
+{
+    for (size_t at = 1; at < len; at++) {
+        if (s[at] == TOKENIZER_SPACE[0] && is_word_start(s, len, at)) {
+            t->joins_word[(unsigned char)s[at - 1]] = true;
+        }
+    }
+}
+
+void tokenizer_encode_prepare(struct tokenizer *t)
+{
+    int32_t space = vocab_find(&t->vocab, TOKENIZER_SPACE, TOKENIZER_SPACE_LEN);
+    if (t->kind != TOKENIZER_SPACES || t->is_unigram || t->ignores_merges || space < 0 ||
+        (t->flags[space] & TOKENIZER_SPECIAL)) {
+        return;
+    }
+    for (size_t i = 0; i < t->bpe.n_merges; i++) {
+        size_t len = 0;
+        const char *s = vocab_spelling(&t->vocab, t->bpe.merges[i].result, &len);
+        note_joins(t, s, len);
+    }
+    t->cuts_words = true;
 }
 
 /* ---- from text to pieces */
@@ -237,7 +374,8 @@ static bool encode_around(struct encoder *e, const struct added *table, const ch
 static bool encode_text(struct encoder *e, const char *s, size_t len)
 {
     char *composed = NULL, *spaced = NULL;
-    bool done = len == 0 || !e->t->is_nfc || nfc_make(s, len, &composed, &len, e->err);
+    bool done = len == 0 || e->t->normal.n_steps == 0 ||
+                normalize_run(&e->t->normal, s, len, &composed, &len, e->err);
     s = composed ? composed : s;
     if (done && len > 0 && e->t->normalizes_spaces) {
         done = tokenizer_encode_spaces(e->t, s, len, wants_prefix(e), &spaced, &len, e->err);
@@ -253,12 +391,17 @@ bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, b
                       int32_t **ids, size_t *n_ids, struct engine_error *err)
 {
     struct encoder e = {.t = t, .err = err, .is_start = is_start, .is_first = true};
+    if (len >= CACHE_FROM) {
+        e.cache = calloc(CACHE_N, sizeof *e.cache); /* without memory it is done without */
+    }
     bool done = encode_around(&e, &t->added, text, len, encode_text);
     if (done && !e.ids) {
         e.ids = malloc(sizeof *e.ids); /* so that the answer is never NULL */
         done = e.ids || fail_memory(&e);
     }
     bpe_work_release(&e.work);
+    unigram_work_release(&e.cuts);
+    free(e.cache);
     free(e.spelled);
     if (!done) {
         free(e.ids);

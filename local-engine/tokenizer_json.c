@@ -64,6 +64,7 @@ static bool split_model(struct jsonscan *s, struct tokenizer_parts *p)
         {"fuse_unk", &p->fuse_unk},
         {"byte_fallback", &p->byte_fallback},
         {"ignore_merges", &p->ignore_merges},
+        {"unk_id", &p->unk_id},
     };
     struct jsonscan_span key;
     size_t n = 0;
@@ -177,28 +178,31 @@ static bool refuse_set(const struct jsonscan_span *span, const char *field,
                                    "tokenizer.json: %s is set, which is not supported", field);
 }
 
-static bool check_type(const struct tokenizer_parts *p, struct engine_error *err)
+static bool read_type(struct tokenizer *t, const struct tokenizer_parts *p,
+                      struct engine_error *err)
 {
     json_t *j;
     if (!tokenizer_json_value(&p->type, "model.type", &j, err)) {
         return false;
     }
+    t->is_unigram = json_is_string(j) && strcmp(json_string_value(j), "Unigram") == 0;
     /* files of the first versions do not say; only BPE has merges */
     bool is_bpe = json_is_null(j) ? p->merges.at != NULL
                                   : json_is_string(j) && strcmp(json_string_value(j), "BPE") == 0;
     struct tokenizer_quoted q =
         tokenizer_quote(json_is_string(j) ? json_string_value(j) : "", json_string_length(j));
     json_decref(j);
-    return is_bpe ||
+    return is_bpe || t->is_unigram ||
            engine_fail(err, ENGINE_BAD_FILE, "",
-                       "tokenizer.json: model.type '%s' is not supported; use a model with BPE",
+                       "tokenizer.json: model.type '%s' is not supported; use a model with BPE or "
+                       "Unigram",
                        q.s);
 }
 
 static bool read_model_fields(struct tokenizer *t, const struct tokenizer_parts *p,
                               struct engine_error *err)
 {
-    return check_type(p, err) && refuse_set(&p->dropout, "model.dropout", err) &&
+    return read_type(t, p, err) && refuse_set(&p->dropout, "model.dropout", err) &&
            refuse_set(&p->subword_prefix, "model.continuing_subword_prefix", err) &&
            refuse_set(&p->word_suffix, "model.end_of_word_suffix", err) &&
            read_flag(&p->fuse_unk, "model.fuse_unk", &t->fuses_unk, err) &&
@@ -240,6 +244,9 @@ bool tokenizer_json_vocab(struct tokenizer *t, const struct tokenizer_parts *p,
     }
     if (!p->vocab.at) {
         return engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: model.vocab is missing");
+    }
+    if (t->is_unigram) {
+        return tokenizer_unigram_vocab(t, p, err);
     }
     /* an entry takes 12 to 20 bytes; a table that has room is filled in half the time */
     if (!vocab_reserve(&t->vocab, p->vocab.len / 16, p->vocab.len)) {
@@ -338,35 +345,34 @@ static int32_t find_result(const struct tokenizer *t, const char *s, size_t len)
                                                                  : vocab_find(&t->vocab, s, len);
 }
 
-static bool fail_merge(size_t index, const char *s, size_t len, struct engine_error *err)
+static bool fail_merge(const char *field, size_t index, const char *s, size_t len,
+                       struct engine_error *err)
 {
-    return engine_fail(err, ENGINE_BAD_FILE, "",
-                       "tokenizer.json: model.merges[%zu]: '%s' is not in model.vocab", index,
-                       tokenizer_quote(s, len).s);
+    return engine_fail(err, ENGINE_BAD_FILE, "", "%s[%zu]: '%s' is not in the vocabulary", field,
+                       index, tokenizer_quote(s, len).s);
 }
 
-static bool add_merge(struct tokenizer *t, const struct pair_text *pt, size_t index,
-                      struct engine_error *err)
+bool tokenizer_merge_add(struct tokenizer *t, const char *s, size_t left_len, size_t right_len,
+                         const char *field, size_t index, struct engine_error *err)
 {
-    const char *right = pt->text + pt->left_len;
-    int32_t left_id = vocab_find(&t->vocab, pt->text, pt->left_len),
-            right_id = vocab_find(&t->vocab, right, pt->right_len);
-    int32_t result = find_result(t, pt->text, pt->left_len + pt->right_len);
+    const char *right = s + left_len;
+    int32_t left_id = vocab_find(&t->vocab, s, left_len),
+            right_id = vocab_find(&t->vocab, right, right_len);
+    int32_t result = find_result(t, s, left_len + right_len);
     if (left_id < 0 || right_id < 0) {
-        return left_id < 0 ? fail_merge(index, pt->text, pt->left_len, err)
-                           : fail_merge(index, right, pt->right_len, err);
+        return left_id < 0 ? fail_merge(field, index, s, left_len, err)
+                           : fail_merge(field, index, right, right_len, err);
     }
     if (result < 0) {
-        return fail_merge(index, pt->text, pt->left_len + pt->right_len, err);
+        return fail_merge(field, index, s, left_len + right_len, err);
     }
     /* a merge that spells a special token would let text make one */
     if (t->flags[result] & TOKENIZER_SPECIAL) {
         return true;
     }
     return bpe_add(&t->bpe, left_id, right_id, result) ||
-           engine_fail(err, ENGINE_BAD_FILE, "",
-                       "tokenizer.json: model.merges[%zu]: no memory, or more than %d merges",
-                       index, BPE_MERGES_MAX);
+           engine_fail(err, ENGINE_BAD_FILE, "", "%s[%zu]: no memory, or more than %d merges",
+                       field, index, BPE_MERGES_MAX);
 }
 
 static bool read_merges(struct tokenizer *t, struct jsonscan *s, struct pair_text *pt,
@@ -379,7 +385,8 @@ static bool read_merges(struct tokenizer *t, struct jsonscan *s, struct pair_tex
     while (jsonscan_next(s, ']', &n)) {
         bool is_array = jsonscan_peek(s) == '[';
         if (!(is_array ? read_pair_array(s, pt) : read_pair_string(s, pt)) ||
-            !add_merge(t, pt, n - 1, err)) {
+            !tokenizer_merge_add(t, pt->text, pt->left_len, pt->right_len,
+                                 "tokenizer.json: model.merges", n - 1, err)) {
             return false;
         }
     }

@@ -10,8 +10,10 @@
 #include "added.h"
 #include "bpe.h"
 #include "jsonscan.h"
+#include "normalize.h"
 #include "pretokenize.h"
 #include "tokenizer.h"
+#include "unigram.h"
 #include "vocab.h"
 
 #include <jansson.h>
@@ -34,7 +36,10 @@ enum { TOKENIZER_SPECIAL = 1, TOKENIZER_ADDED = 2 };
 struct tokenizer {
     enum tokenizer_kind kind;
     enum tokenizer_prefix prefix;
-    bool is_nfc;
+    bool is_unigram; /* `unigram` instead of `bpe` */
+    /* Words are merged alone: no merge goes over the beginning of a word (U+2581 behind another
+     * character) but behind the bytes in joins_word. */
+    bool cuts_words, joins_word[256];
     bool normalizes_spaces; /* U+2581 is put in by the normalizer, before added tokens that are
                                `normalized` are found */
     bool is_metaspace;      /* ... by the pre-tokenizer, after that, and no prefix before a space */
@@ -42,6 +47,10 @@ struct tokenizer {
     bool has_byte_fallback, fuses_unk, ignores_merges, adds_bos;
     struct vocab vocab;
     struct bpe bpe;
+    struct unigram unigram;
+    double *scores; /* [n_scores] while loading: of Unigram, and of .gguf files */
+    size_t n_scores;
+    struct normalize normal;
     struct pretokenize pre;
     struct added added, added_normalized;
     uint8_t *flags;        /* [vocab.n_ids] */
@@ -58,7 +67,7 @@ struct tokenizer {
 struct tokenizer_parts {
     struct jsonscan_span added_tokens, normalizer, pre_tokenizer, post_processor, decoder;
     struct jsonscan_span type, vocab, merges, unk_token, dropout, subword_prefix, word_suffix,
-        fuse_unk, byte_fallback, ignore_merges;
+        fuse_unk, byte_fallback, ignore_merges, unk_id;
 };
 
 /* tokenizer_json.c */
@@ -68,9 +77,26 @@ ENGINE_WARN_UNUSED bool tokenizer_json_vocab(struct tokenizer *t, const struct t
                                              struct engine_error *err);
 ENGINE_WARN_UNUSED bool tokenizer_json_merges(struct tokenizer *t, const struct tokenizer_parts *p,
                                               struct engine_error *err);
+/* One merge: the left half and the right half, one behind the other in s. `field` names file and
+ * list in errors. */
+ENGINE_WARN_UNUSED bool tokenizer_merge_add(struct tokenizer *t, const char *s, size_t left_len,
+                                            size_t right_len, const char *field, size_t index,
+                                            struct engine_error *err);
 /* A span's value; yours. An absent one is null. */
 ENGINE_WARN_UNUSED bool tokenizer_json_value(const struct jsonscan_span *span, const char *field,
                                              json_t **out, struct engine_error *err);
+
+/* tokenizer_unigram.c: the vocabulary with its scores; the trie, once it is known which tokens are
+ * special. */
+ENGINE_WARN_UNUSED bool tokenizer_unigram_vocab(struct tokenizer *t,
+                                                const struct tokenizer_parts *p,
+                                                struct engine_error *err);
+ENGINE_WARN_UNUSED bool tokenizer_unigram_make(struct tokenizer *t, const char *label,
+                                               struct engine_error *err);
+
+/* tokenizer_scores.c: merges from scores: of each token every way to put it together from two
+ * others, the highest score first. */
+ENGINE_WARN_UNUSED bool tokenizer_scores_merges(struct tokenizer *t, struct engine_error *err);
 
 /* tokenizer_steps.c. *has_template: a post-processor said whether there is a bos. */
 ENGINE_WARN_UNUSED bool tokenizer_steps_read(struct tokenizer *t, const struct tokenizer_parts *p,
@@ -98,6 +124,9 @@ uint32_t tokenizer_byte_char(unsigned char b);
 ENGINE_WARN_UNUSED bool tokenizer_encode_spaces(const struct tokenizer *t, const char *s,
                                                 size_t len, bool has_prefix, char **out,
                                                 size_t *out_len, struct engine_error *err);
+
+/* Finds out whether words can be merged alone. After the merges. */
+void tokenizer_encode_prepare(struct tokenizer *t);
 
 /* A spelling for an error text: printable ASCII, cut to fit. */
 struct tokenizer_quoted {

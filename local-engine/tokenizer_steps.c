@@ -98,11 +98,45 @@ static bool read_flag(struct steps *s, const json_t *step, const char *name, boo
 
 /* ---- normalizer */
 
-static bool read_nfc(struct steps *s, const json_t *step)
+/* The next step, to be filled in; NULL: refused. */
+static struct normalize_step *add_step(struct steps *s, enum normalize_kind kind)
+{
+    struct normalize *n = &s->t->normal;
+    if (s->t->normalizes_spaces || s->t->prefix != TOKENIZER_PREFIX_NONE) {
+        refuse(s, "a step after those that put U+2581 is not supported");
+        return NULL;
+    }
+    if (n->n_steps == NORMALIZE_STEPS_MAX) {
+        refuse(s, "too many steps");
+        return NULL;
+    }
+    n->steps[n->n_steps] = (struct normalize_step){.kind = kind};
+    return &n->steps[n->n_steps++];
+}
+
+static bool read_form(struct steps *s, const json_t *step)
+{
+    static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    struct normalize_step *to = add_step(s, NORMALIZE_FORM);
+    for (int i = 0; to && i < 4; i++) {
+        if (is_text(json_object_get(step, "type"), names[i])) {
+            to->form = (enum nfc_form)i;
+        }
+    }
+    return to != NULL;
+}
+
+static bool read_lowercase(struct steps *s, const json_t *step)
 {
     (void)step;
-    s->t->is_nfc = true;
-    return true;
+    return add_step(s, NORMALIZE_LOWERCASE) != NULL;
+}
+
+static bool read_strip_step(struct steps *s, const json_t *step)
+{
+    struct normalize_step *to = add_step(s, NORMALIZE_STRIP);
+    return to && read_flag(s, step, "strip_left", true, &to->at_left) &&
+           read_flag(s, step, "strip_right", true, &to->at_right);
 }
 
 static bool read_prepend(struct steps *s, const json_t *step)
@@ -114,29 +148,59 @@ static bool read_prepend(struct steps *s, const json_t *step)
     return true;
 }
 
-static bool read_replace(struct steps *s, const json_t *step)
+static bool copy_text(const json_t *j, char to[NORMALIZE_TEXT_MAX], size_t *len)
 {
-    const json_t *from = json_object_get(json_object_get(step, "pattern"), "String");
-    if (!is_text(from, " ") || !is_text(json_object_get(step, "content"), TOKENIZER_SPACE)) {
-        return refuse(s, "Replace of anything but a space by U+2581 is not supported");
+    *len = json_string_length(j);
+    if (!json_is_string(j) || *len > NORMALIZE_TEXT_MAX) {
+        return false;
     }
-    s->t->kind = TOKENIZER_SPACES;
-    s->t->normalizes_spaces = true;
+    memcpy(to, json_string_value(j), *len);
     return true;
 }
 
-static const struct step_kind normalizers[] = {
-    {"NFC", read_nfc}, {"Prepend", read_prepend}, {"Replace", read_replace}, {0}};
+static bool read_replace(struct steps *s, const json_t *step)
+{
+    const json_t *pattern = json_object_get(step, "pattern"),
+                 *content = json_object_get(step, "content");
+    const json_t *from = json_object_get(pattern, "String");
+    if (is_text(from, " ") && is_text(content, TOKENIZER_SPACE)) {
+        s->t->kind = TOKENIZER_SPACES;
+        s->t->normalizes_spaces = true;
+        return true;
+    }
+    bool squeezes = is_text(json_object_get(pattern, "Regex"), " {2,}");
+    struct normalize_step *to = add_step(s, squeezes ? NORMALIZE_SQUEEZE : NORMALIZE_REPLACE);
+    if (!to) {
+        return false;
+    }
+    if (!copy_text(content, to->to, &to->to_len)) {
+        return refuse(s, "Replace.content is not a text of at most 256 bytes");
+    }
+    return squeezes || (copy_text(from, to->from, &to->from_len) && to->from_len > 0) ||
+           refuse(s, "Replace is supported for a String of 1 to 256 bytes and the Regex ' {2,}'");
+}
+
+static const struct step_kind normalizers[] = {{"NFC", read_form},
+                                               {"NFD", read_form},
+                                               {"NFKC", read_form},
+                                               {"NFKD", read_form},
+                                               {"Lowercase", read_lowercase},
+                                               {"Strip", read_strip_step},
+                                               {"Prepend", read_prepend},
+                                               {"Replace", read_replace},
+                                               {0}};
 
 /* ---- pre-tokenizer */
 
-static bool add_pattern(struct steps *s, const char *pattern, size_t len, bool drops_gaps)
+static const struct pretokenize_rule isolated = {PRETOKENIZE_ISOLATED, false};
+
+static bool add_pattern(struct steps *s, const char *pattern, size_t len,
+                        struct pretokenize_rule rule)
 {
     if (s->is_byte_level_done) {
         return refuse(s, "a step after ByteLevel is not supported");
     }
-    return pretokenize_add(&s->t->pre, pattern, len, drops_gaps, "tokenizer.json: pre_tokenizer",
-                           s->err);
+    return pretokenize_add(&s->t->pre, pattern, len, rule, "tokenizer.json: pre_tokenizer", s->err);
 }
 
 static bool read_byte_level(struct steps *s, const json_t *step)
@@ -156,7 +220,7 @@ static bool read_byte_level(struct steps *s, const json_t *step)
         }
     }
     const char *gpt2 = wordscan_pattern(WORDSCAN_GPT2);
-    if (has_pattern && !add_pattern(s, gpt2, strlen(gpt2), false)) {
+    if (has_pattern && !add_pattern(s, gpt2, strlen(gpt2), isolated)) {
         return false;
     }
     s->t->kind = TOKENIZER_BYTES;
@@ -170,11 +234,11 @@ static bool read_digits(struct steps *s, const json_t *step)
     if (!read_flag(s, step, "individual_digits", false, &is_each)) {
         return false;
     }
-    return is_each ? add_pattern(s, "\\p{N}", 5, false) : add_pattern(s, "\\p{N}+", 6, false);
+    return is_each ? add_pattern(s, "\\p{N}", 5, isolated) : add_pattern(s, "\\p{N}+", 6, isolated);
 }
 
 /* A literal as a pattern. */
-static bool add_literal(struct steps *s, const char *text, size_t len)
+static bool add_literal(struct steps *s, const char *text, size_t len, struct pretokenize_rule rule)
 {
     char *escaped = malloc(2 * len + 1);
     size_t n = 0;
@@ -187,36 +251,56 @@ static bool add_literal(struct steps *s, const char *text, size_t len)
         }
         escaped[n++] = text[i];
     }
-    bool done = add_pattern(s, escaped, n, false);
+    bool done = add_pattern(s, escaped, n, rule);
     free(escaped);
     return done;
 }
 
+static bool read_rule(struct steps *s, const json_t *step, struct pretokenize_rule *rule)
+{
+    static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const json_t *behavior = json_object_get(step, "behavior");
+    for (int i = 0; i < 5; i++) {
+        if (is_text(behavior, names[i])) {
+            rule->behavior = (enum pretokenize_behavior)i;
+            return read_flag(s, step, "invert", false, &rule->is_inverted);
+        }
+    }
+    return refuse(s, "behavior is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, "
+                     "Contiguous");
+}
+
 static bool read_split(struct steps *s, const json_t *step)
 {
-    const json_t *pattern = json_object_get(step, "pattern"),
-                 *behavior = json_object_get(step, "behavior");
+    const json_t *pattern = json_object_get(step, "pattern");
     const json_t *regex = json_object_get(pattern, "Regex"),
                  *literal = json_object_get(pattern, "String");
-    bool is_inverted;
-    if (!read_flag(s, step, "invert", false, &is_inverted)) {
+    struct pretokenize_rule rule;
+    if (!read_rule(s, step, &rule)) {
         return false;
     }
     if (s->t->normalizes_spaces && is_text(literal, " ")) {
         return true; /* no space is left to split at */
     }
-    bool drops_gaps = is_text(behavior, "Removed") && is_inverted;
-    if (!drops_gaps && !is_text(behavior, "Isolated")) {
-        return refuse(s, "Split is supported as Isolated, and as Removed with invert");
-    }
     if (json_is_string(regex)) {
-        return add_pattern(s, json_string_value(regex), json_string_length(regex), drops_gaps);
+        return add_pattern(s, json_string_value(regex), json_string_length(regex), rule);
     }
     if (json_is_string(literal) && json_string_length(literal) > 0 &&
-        json_string_length(literal) <= PRETOKENIZE_PATTERN_MAX && !drops_gaps) {
-        return add_literal(s, json_string_value(literal), json_string_length(literal));
+        json_string_length(literal) <= PRETOKENIZE_PATTERN_MAX) {
+        return add_literal(s, json_string_value(literal), json_string_length(literal), rule);
     }
     return refuse(s, "Split has no pattern");
+}
+
+static bool read_punctuation(struct steps *s, const json_t *step)
+{
+    static const char pattern[] = "[\\p{P}!-/:-@\\[-`{-~]";
+    struct pretokenize_rule rule = isolated;
+    if (json_object_get(step, "behavior") && !read_rule(s, step, &rule)) {
+        return false;
+    }
+    return add_pattern(s, pattern, sizeof pattern - 1, rule);
 }
 
 static bool read_metaspace(struct steps *s, const json_t *step)
@@ -244,14 +328,12 @@ static bool read_metaspace(struct steps *s, const json_t *step)
     }
     s->t->kind = TOKENIZER_SPACES;
     s->t->is_metaspace = true;
-    return !is_split || add_pattern(s, metaspace_pattern, sizeof metaspace_pattern - 1, false);
+    return !is_split || add_pattern(s, metaspace_pattern, sizeof metaspace_pattern - 1, isolated);
 }
 
-static const struct step_kind pre_tokenizers[] = {{"ByteLevel", read_byte_level},
-                                                  {"Digits", read_digits},
-                                                  {"Split", read_split},
-                                                  {"Metaspace", read_metaspace},
-                                                  {0}};
+static const struct step_kind pre_tokenizers[] = {
+    {"ByteLevel", read_byte_level},    {"Digits", read_digits},       {"Split", read_split},
+    {"Punctuation", read_punctuation}, {"Metaspace", read_metaspace}, {0}};
 
 /* ---- decoder: tokens' bytes follow from the kind; only what is taken from the front has to be
  * known */

@@ -56,3 +56,34 @@ function answers(out, at, n) {
   if (at !== out.length) throw new Error(`tokenize_texts: ${out.length - at} bytes too many`);
   return list;
 }
+
+// A .gguf file without tensors: pairs of a key and {type: value} with a type of the format.
+const scalars = { u32: [4, 4, "writeUInt32LE"], i32: [5, 4, "writeInt32LE"], f32: [6, 4, "writeFloatLE"], bool: [7, 1, "writeUInt8"] };
+
+function ggufValue(type, value) {
+  if (type === "string") return Buffer.concat([u64(Buffer.byteLength(value)), Buffer.from(value)]);
+  const [, size, write] = scalars[type];
+  const b = Buffer.alloc(size);
+  b[write](Number(value));
+  return b;
+}
+
+function u64(n) {
+  const b = Buffer.alloc(8);
+  b.writeBigUInt64LE(BigInt(n));
+  return b;
+}
+
+const ggufType = (type) => (type === "string" ? 8 : scalars[type][0]);
+
+export function gguf(pairs) {
+  const parts = [Buffer.from("GGUF"), u32(3), u64(0), u64(Object.keys(pairs).length)];
+  for (const [key, typed] of Object.entries(pairs)) {
+    const [[type, value]] = Object.entries(typed);
+    parts.push(ggufValue("string", key));
+    if (Array.isArray(value)) parts.push(u32(9), u32(ggufType(type)), u64(value.length));
+    else parts.push(u32(ggufType(type)));
+    for (const v of [value].flat()) parts.push(ggufValue(type, v));
+  }
+  return Buffer.concat(parts);
+}

@@ -5,10 +5,11 @@
  * in:  [length u32][bytes] for each text
  * out: [n u32][ids i32 * n][length u32][bytes] for each; one line first, "ready" or why not.
  */
-#include "local-engine/tokenizer.h"
+#include "local-engine/tokenizer_gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool put(const void *p, size_t len)
 {
@@ -45,8 +46,7 @@ static bool answer(const struct tokenizer *t, const char *text, size_t len)
         return false;
     }
     uint32_t count = (uint32_t)n;
-    bool done =
-        put(&count, sizeof count) && put(ids, n * sizeof *ids) && put_decoded(t, ids, n);
+    bool done = put(&count, sizeof count) && put(ids, n * sizeof *ids) && put_decoded(t, ids, n);
     free(ids);
     return done;
 }
@@ -63,12 +63,24 @@ static bool answer_all(const struct tokenizer *t)
     return done && fflush(stdout) == 0;
 }
 
+static bool open_any(struct tokenizer **t, const char *path, struct engine_error *err)
+{
+    struct gguf *g = NULL;
+    size_t len = strlen(path);
+    if (len < 5 || strcmp(path + len - 5, ".gguf") != 0) {
+        return tokenizer_open(t, path, err);
+    }
+    bool done = gguf_open(&g, path, err) && tokenizer_from_gguf(t, g, err);
+    gguf_close(g);
+    return done;
+}
+
 int main(int argc, char **argv)
 {
     struct tokenizer *t = NULL;
     struct engine_error err = {0};
-    if (argc != 2 || !tokenizer_open(&t, argv[1], &err)) {
-        printf("%s\n", argc == 2 ? err.text : "usage: tokenize_texts FOLDER");
+    if (argc != 2 || !open_any(&t, argv[1], &err)) {
+        printf("%s\n", argc == 2 ? err.text : "usage: tokenize_texts FOLDER|FILE.gguf");
         return 1;
     }
     printf("ready\n");

@@ -20,8 +20,8 @@ static const struct {
     {{.vocab = "\"\xe0\x80\xaf\":300"}, "not UTF-8"},
     {{.vocab = "\"\xf0\x80\x80\xaf\":300"}, "not UTF-8"},
     {{.vocab = "\"\xf4\x90\x80\x80\":300"}, "not UTF-8"},
-    {{.merges = "\"a b\""}, "model.merges[0]: 'ab' is not in model.vocab"},
-    {{.merges = "[\"a\",\"zz\"]"}, "model.merges[0]: 'zz' is not in model.vocab"},
+    {{.merges = "\"a b\""}, "model.merges[0]: 'ab' is not in the vocabulary"},
+    {{.merges = "[\"a\",\"zz\"]"}, "model.merges[0]: 'zz' is not in the vocabulary"},
     {{.merges = "\"ab\""}, "one space between"},
     {{.merges = "\"a b c\""}, "one space between"},
     {{.merges = "[\"a\"]"}, "pair of tokens"},
@@ -32,15 +32,24 @@ static const struct {
     {{.model = "\"fuse_unk\":1,"}, "model.fuse_unk is neither"},
     {{.model = "\"dropout\":0.1,"}, "model.dropout is set"},
     {{.model = "\"end_of_word_suffix\":\"</w>\","}, "model.end_of_word_suffix is set"},
-    {{.normalizer = "{\"type\":\"NFKC\"}"}, "normalizer: 'NFKC' is not supported"},
+    {{.normalizer = "{\"type\":\"Nmt\"}"}, "normalizer: 'Nmt' is not supported"},
+    {{.normalizer = "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+\"},\"content\":\"b\"}"},
+     "Replace is supported for a String of 1 to 256 bytes"},
+    {{.normalizer = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"b\"}"},
+     "Replace is supported for a String of 1 to 256 bytes"},
+    {{.normalizer = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"},
+     "Replace.content is not a text"},
+    {{.normalizer = "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+                    "\"\\u2581\"},{\"type\":\"NFC\"}]}"},
+     "a step after those that put U+2581"},
     {{.normalizer = "{}"}, "normalizer: a step has no type"},
     {{.normalizer = "{\"type\":\"Prepend\",\"prepend\":\"x\"}"}, "Prepend with anything but"},
     {{.pre = "{\"type\":\"Whitespace\"}"}, "pre_tokenizer: 'Whitespace' is not supported"},
     {{.pre = "null"}, "neither ByteLevel nor U+2581"},
     {{.pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}"},
      "cannot be compiled"},
-    {{.pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"MergedWithNext\"}"},
-     "Split is supported as"},
+    {{.pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Merged\"}"},
+     "behavior is none of"},
     {{.pre = "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
              "\"Digits\"}]}"},
      "a step after ByteLevel"},
@@ -97,6 +106,24 @@ static void refuse_text(const char *json, size_t len, const char *want)
     }
 }
 
+static const struct {
+    const char *fields, *want;
+} unigrams[] = {
+    {"\"vocab\":{}", "model.vocab"},
+    {"\"vocab\":[]", "model.vocab is empty"},
+    {"\"vocab\":[\"a\"]", "model.vocab"},
+    {"\"vocab\":[[\"a\"]]", "not a pair"},
+    {"\"vocab\":[[\"a\",-1,2]]", "not a pair"},
+    {"\"vocab\":[[-1,\"a\"]]", "model.vocab: at its byte"},
+    {"\"vocab\":[[\"a\",\"b\"]]", "a number is expected"},
+    {"\"vocab\":[[\"a\",1e999]]", "a number is expected"},
+    {"\"vocab\":[[\"a\",-]]", "a number is expected"},
+    {"\"vocab\":[[\"a\",-1],[\"a\",-2]]", "model.vocab[1]: the token is there already"},
+    {"\"vocab\":[[\"a\",-1]],\"unk_id\":1", "model.unk_id is not in the vocabulary"},
+    {"\"vocab\":[[\"a\",-1]],\"unk_id\":\"a\"", "model.unk_id is not in the vocabulary"},
+    {"\"vocab\":[[\"a\",-1]],\"unk_id\":0", "neither ByteLevel nor U+2581"},
+};
+
 static void test_damaged_text(void **state)
 {
     (void)state;
@@ -105,7 +132,14 @@ static void test_damaged_text(void **state)
     refuse_text("[]", 2, "an object is expected");
     refuse_text("{}", 2, "model.type ''");
     refuse_text("{} x", 4, "something follows");
-    refuse_text("{\"model\":{\"type\":\"Unigram\"}}", 28, "model.type 'Unigram' is not supported");
+    refuse_text("{\"model\":{\"type\":\"WordPiece\"}}", 30, "model.type 'WordPiece' is not");
+    refuse_text("{\"model\":{\"type\":\"Unigram\"}}", 28, "model.vocab is missing");
+    for (size_t i = 0; i < sizeof unigrams / sizeof *unigrams; i++) {
+        char text[512];
+        int n = snprintf(text, sizeof text, "{\"model\":{\"type\":\"Unigram\",%s}}",
+                         unigrams[i].fields);
+        refuse_text(text, (size_t)n, unigrams[i].want);
+    }
     refuse_text("{\"model\":{\"type\":\"BPE\"}}", 24, "model.vocab is missing");
     refuse_text("{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", 35, "model.vocab is empty");
     refuse_text("{\"x\":[}]}", 9, "a bracket closes nothing");

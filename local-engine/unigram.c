@@ -1,0 +1,217 @@
+/* unigram.c - the tokens are a trie whose edges stand in one hash table by (node, byte). steps[i]
+ * holds the best way to reach byte i; positions inside a character are never reached.
+ */
+#include "unigram.h"
+
+#include "codepoint.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_MIN = 1024, NODES_MIN = 512, UNKNOWN_PENALTY = 10 };
+
+struct unigram_step {
+    double score;
+    uint32_t from;
+    int32_t id; /* -1: unknown, -2: not reached */
+};
+
+void unigram_release(struct unigram *u)
+{
+    if (u) {
+        free(u->slots);
+        free(u->ids);
+        free(u->scores);
+        *u = (struct unigram){0};
+    }
+}
+
+void unigram_work_release(struct unigram_work *w)
+{
+    if (w) {
+        free(w->pieces);
+        free(w->steps);
+        *w = (struct unigram_work){0};
+    }
+}
+
+/* The slot of this edge or the empty one where it belongs. Half are empty, so one is found. */
+static struct unigram_slot *find_slot(struct unigram_slot *slots, size_t cap, uint64_t key)
+{
+    uint64_t h = key * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(h ^ h >> 32) & (cap - 1);
+    while (slots[i].key != key && slots[i].key != 0) {
+        i = (i + 1) & (cap - 1);
+    }
+    return &slots[i];
+}
+
+static uint64_t edge_key(uint32_t node, char c)
+{
+    return (uint64_t)node * 256 + (unsigned char)c + 1;
+}
+
+static bool grow_slots(struct unigram *u)
+{
+    size_t cap = u->slots_cap ? 2 * u->slots_cap : SLOTS_MIN;
+    struct unigram_slot *slots = calloc(cap, sizeof *slots);
+    if (!slots) {
+        return false;
+    }
+    for (size_t i = 0; i < u->slots_cap; i++) {
+        if (u->slots[i].key != 0) {
+            *find_slot(slots, cap, u->slots[i].key) = u->slots[i];
+        }
+    }
+    free(u->slots);
+    u->slots = slots;
+    u->slots_cap = cap;
+    return true;
+}
+
+static bool grow_nodes(struct unigram *u)
+{
+    size_t cap = u->nodes_cap ? 2 * u->nodes_cap : NODES_MIN;
+    int32_t *ids = realloc(u->ids, cap * sizeof *ids);
+    u->ids = ids ? ids : u->ids;
+    double *scores = ids ? realloc(u->scores, cap * sizeof *scores) : NULL;
+    u->scores = scores ? scores : u->scores;
+    u->nodes_cap = scores ? cap : u->nodes_cap;
+    return scores != NULL;
+}
+
+static bool add_node(struct unigram *u, uint32_t *node)
+{
+    if (u->n_nodes == UNIGRAM_NODES_MAX || (u->n_nodes == u->nodes_cap && !grow_nodes(u))) {
+        return false;
+    }
+    u->ids[u->n_nodes] = -1;
+    u->scores[u->n_nodes] = 0;
+    *node = u->n_nodes++;
+    return true;
+}
+
+static bool add_edge(struct unigram *u, uint32_t from, char c, uint32_t *to)
+{
+    if (2 * ((size_t)u->n_nodes + 1) > u->slots_cap && !grow_slots(u)) {
+        return false;
+    }
+    struct unigram_slot *slot = find_slot(u->slots, u->slots_cap, edge_key(from, c));
+    if (slot->key == 0) {
+        uint32_t node;
+        if (!add_node(u, &node)) {
+            return false;
+        }
+        *slot = (struct unigram_slot){edge_key(from, c), node};
+    }
+    *to = slot->child;
+    return true;
+}
+
+bool unigram_add(struct unigram *u, const char *s, size_t len, int32_t id, double score)
+{
+    uint32_t node = 0;
+    assert(len > 0 && len <= UNIGRAM_TOKEN_MAX && id >= 0);
+    if (u->n_nodes == 0 && !add_node(u, &node)) {
+        return false;
+    }
+    u->least = u->n_nodes == 1 || score < u->least ? score : u->least;
+    for (size_t i = 0; i < len; i++) {
+        if (!add_edge(u, node, s[i], &node)) {
+            return false;
+        }
+    }
+    u->ids[node] = id;
+    u->scores[node] = score;
+    return true;
+}
+
+static void offer(struct unigram_step *steps, size_t from, size_t to, int32_t id, double score)
+{
+    struct unigram_step *s = &steps[to];
+    double sum = steps[from].score + score;
+    if (s->id == -2 || sum > s->score) {
+        *s = (struct unigram_step){sum, (uint32_t)from, id};
+    }
+}
+
+/* All tokens that begin at `at`, and the unknown character if none is that character alone. */
+static void step_from(const struct unigram *u, const char *s, size_t len, size_t at, size_t n_char,
+                      struct unigram_step *steps)
+{
+    bool has_char = false;
+    uint32_t node = 0;
+    for (size_t to = at; u->n_nodes > 0 && to < len; to++) {
+        const struct unigram_slot *slot = find_slot(u->slots, u->slots_cap, edge_key(node, s[to]));
+        if (slot->key == 0) {
+            break;
+        }
+        node = slot->child;
+        if (u->ids[node] >= 0) {
+            has_char = has_char || to + 1 - at == n_char;
+            offer(steps, at, to + 1, u->ids[node], u->scores[node]);
+        }
+    }
+    if (!has_char) {
+        offer(steps, at, at + n_char, -1, u->least - UNKNOWN_PENALTY);
+    }
+}
+
+static bool make_room(struct unigram_work *w, size_t len)
+{
+    if (len + 1 > w->steps_cap) {
+        size_t cap = 2 * (len + 1);
+        struct unigram_step *p = realloc(w->steps, cap * sizeof *p);
+        w->steps = p ? p : w->steps;
+        w->steps_cap = p ? cap : w->steps_cap;
+    }
+    if (len + 1 > w->pieces_cap) {
+        size_t cap = 2 * (len + 1);
+        struct unigram_piece *p = realloc(w->pieces, cap * sizeof *p);
+        w->pieces = p ? p : w->pieces;
+        w->pieces_cap = p ? cap : w->pieces_cap;
+    }
+    return len + 1 <= w->steps_cap && len + 1 <= w->pieces_cap;
+}
+
+/* From the end back, unknown neighbours together; then the other way round. */
+static void collect(struct unigram_work *w, size_t len)
+{
+    struct unigram_piece *p = w->pieces;
+    size_t n = 0;
+    for (size_t at = len; at > 0; at = w->steps[at].from) {
+        const struct unigram_step *s = &w->steps[at];
+        if (s->id == -1 && n > 0 && p[n - 1].id == -1) {
+            p[n - 1].from = s->from;
+        } else {
+            p[n++] = (struct unigram_piece){s->from, at, s->id};
+        }
+    }
+    for (size_t i = 0; i < n / 2; i++) {
+        struct unigram_piece kept = p[i];
+        p[i] = p[n - 1 - i];
+        p[n - 1 - i] = kept;
+    }
+    w->n_pieces = n;
+}
+
+bool unigram_run(const struct unigram *u, const char *s, size_t len, struct unigram_work *w)
+{
+    uint32_t cp;
+    if (len >= UINT32_MAX || !make_room(w, len)) {
+        return false;
+    }
+    for (size_t i = 0; i <= len; i++) {
+        w->steps[i] = (struct unigram_step){0, 0, i == 0 ? -1 : -2};
+    }
+    for (size_t at = 0, n; at < len; at += n) {
+        n = codepoint_read(s + at, len - at, &cp);
+        n = n > 0 ? n : 1;
+        if (w->steps[at].id != -2) {
+            step_from(u, s, len, at, n, w->steps);
+        }
+    }
+    collect(w, len);
+    return true;
+}
