@@ -158,48 +158,63 @@ static void step_from(const struct unigram *u, const char *s, size_t len, size_t
     }
 }
 
-static bool make_room(struct unigram_work *w, size_t len)
+static bool make_steps(struct unigram_work *w, size_t n)
 {
-    if (len + 1 > w->steps_cap) {
-        size_t cap = 2 * (len + 1);
+    if (n > w->steps_cap) {
+        size_t cap = n > 2 * w->steps_cap ? n : 2 * w->steps_cap;
         struct unigram_step *p = realloc(w->steps, cap * sizeof *p);
-        w->steps = p ? p : w->steps;
-        w->steps_cap = p ? cap : w->steps_cap;
+        if (!p) {
+            return false;
+        }
+        w->steps = p;
+        w->steps_cap = cap;
     }
-    if (len + 1 > w->pieces_cap) {
-        size_t cap = 2 * (len + 1);
-        struct unigram_piece *p = realloc(w->pieces, cap * sizeof *p);
-        w->pieces = p ? p : w->pieces;
-        w->pieces_cap = p ? cap : w->pieces_cap;
-    }
-    return len + 1 <= w->steps_cap && len + 1 <= w->pieces_cap;
+    return true;
 }
 
-/* From the end back, unknown neighbours together; then the other way round. */
-static void collect(struct unigram_work *w, size_t len)
+static bool make_pieces(struct unigram_work *w, size_t n)
 {
-    struct unigram_piece *p = w->pieces;
-    size_t n = 0;
-    for (size_t at = len; at > 0; at = w->steps[at].from) {
-        const struct unigram_step *s = &w->steps[at];
-        if (s->id == -1 && n > 0 && p[n - 1].id == -1) {
-            p[n - 1].from = s->from;
-        } else {
-            p[n++] = (struct unigram_piece){s->from, at, s->id};
+    if (n > w->pieces_cap) {
+        size_t cap = n > 2 * w->pieces_cap ? n : 2 * w->pieces_cap;
+        struct unigram_piece *p = realloc(w->pieces, cap * sizeof *p);
+        if (!p) {
+            return false;
         }
+        w->pieces = p;
+        w->pieces_cap = cap;
     }
-    for (size_t i = 0; i < n / 2; i++) {
-        struct unigram_piece kept = p[i];
-        p[i] = p[n - 1 - i];
-        p[n - 1 - i] = kept;
+    return true;
+}
+
+/* From the end back, unknown neighbours together: first to count them, then to put them in. */
+static bool collect(struct unigram_work *w, size_t len)
+{
+    const struct unigram_step *steps = w->steps;
+    size_t n = 0;
+    int32_t behind = 0;
+    for (size_t at = len; at > 0; behind = steps[at].id, at = steps[at].from) {
+        n += steps[at].id != -1 || behind != -1;
+    }
+    if (!make_pieces(w, n)) {
+        return false;
     }
     w->n_pieces = n;
+    behind = 0;
+    for (size_t at = len; at > 0; behind = steps[at].id, at = steps[at].from) {
+        if (steps[at].id == -1 && behind == -1) {
+            w->pieces[n].from = steps[at].from;
+        } else {
+            w->pieces[--n] = (struct unigram_piece){steps[at].from, at, steps[at].id};
+        }
+    }
+    assert(n == 0);
+    return true;
 }
 
 bool unigram_run(const struct unigram *u, const char *s, size_t len, struct unigram_work *w)
 {
     uint32_t cp;
-    if (len >= UINT32_MAX || !make_room(w, len)) {
+    if (len >= UINT32_MAX || !make_steps(w, len + 1)) {
         return false;
     }
     for (size_t i = 0; i <= len; i++) {
@@ -212,6 +227,5 @@ bool unigram_run(const struct unigram *u, const char *s, size_t len, struct unig
             step_from(u, s, len, at, n, w->steps);
         }
     }
-    collect(w, len);
-    return true;
+    return collect(w, len);
 }

@@ -1,7 +1,8 @@
-/* fuzz_tokenizer.c - the first two bytes say how the rest is divided: tokenizer.json, its config, a
- * text to encode. What the ids give back is read, and no id may be out of range.
+/* fuzz_tokenizer.c - the first two bytes say how the rest is divided: tokenizer.json (or a .gguf
+ * file, by its first bytes), its config, a text to encode. What the ids give back is read, and no
+ * id may be out of range.
  */
-#include "local-engine/tokenizer.h"
+#include "local-engine/tokenizer_gguf.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +29,19 @@ static void encode(const struct tokenizer *t, const char *text, size_t len)
     free(ids);
 }
 
+static bool open_any(struct tokenizer **t, const char *file, size_t len, const char *config,
+                     size_t config_len, struct engine_error *err)
+{
+    struct gguf *g = NULL;
+    if (len < 4 || memcmp(file, "GGUF", 4) != 0) {
+        return tokenizer_parse(t, file, len, config, config_len, err);
+    }
+    bool done = gguf_parse(&g, (const unsigned char *)file, len, "fuzz.gguf", err) &&
+                tokenizer_from_gguf(t, g, err);
+    gguf_close(g);
+    return done;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -40,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t len = size - 2, text_len = len * data[0] / 1024, config_len = len * data[1] / 1024,
            json_len = len - text_len - config_len;
     const char *config = config_len ? rest + json_len : NULL;
-    if (!tokenizer_parse(&t, rest, json_len, config, config_len, &err)) {
+    if (!open_any(&t, rest, json_len, config, config_len, &err)) {
         if (err.code == ENGINE_OK || !memchr(err.text, '\0', sizeof err.text) ||
             err.text[0] == '\0') {
             abort();

@@ -1,6 +1,7 @@
 /* test_tokenizer.c - against ids from a slow encoder that shares nothing with ours
  * (tests/vectors/make_tokenizer_vectors.py), and small tokenizer files made for one property each.
  */
+#include "local-engine/wordscan.h"
 #include "tests/lib/tokenizer_recipe.h"
 
 #include <jansson.h>
@@ -505,6 +506,22 @@ static void check_linear(const struct tokenizer *t, const char *unit)
     }
 }
 
+#define UNIGRAM(vocab, more)                                                                       \
+    "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":"   \
+    "\"always\",\"split\":false},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"}" \
+    ","                                                                                            \
+    "\"model\":{\"type\":\"Unigram\"," more "\"vocab\":[" vocab "]}}"
+
+static struct tokenizer *make_unigram(const char *json)
+{
+    struct tokenizer *t = NULL;
+    struct engine_error err = {0};
+    if (!tokenizer_parse(&t, json, strlen(json), NULL, 0, &err)) {
+        fail_msg("%s", err.text);
+    }
+    return t;
+}
+
 static void test_linear(void **state)
 {
     (void)state;
@@ -523,9 +540,23 @@ static void test_linear(void **state)
             "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/"
             "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\"},"
             "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"};
+    char pre[1024];
+    json_t *split = json_pack("{s:s,s:{s:s},s:s}", "type", "Split", "pattern", "Regex",
+                              wordscan_pattern(WORDSCAN_LLAMA3), "behavior", "Isolated");
+    char *text = json_dumps(split, 0);
+    (void)snprintf(pre, sizeof pre,
+                   "{\"type\":\"Sequence\",\"pretokenizers\":[%s,{\"type\":\"ByteLevel\","
+                   "\"add_prefix_space\":false,\"use_regex\":false}]}",
+                   text);
+    const struct recipe llama3 = {.pre = pre};
+    free(text);
+    json_decref(split);
     struct tokenizer *t[] = {open_folder(BYTES_FOLDER), open_folder(SPACES_FOLDER),
-                             make(make_bytes_json, &nfc)};
-    for (size_t k = 0; k < 3; k++) {
+                             make(make_bytes_json, &nfc), make(make_bytes_json, &llama3),
+                             make_unigram(UNIGRAM("[\"a\",-1],[\"aa\",-1.5],[\"aaaaaaaa\",-2],"
+                                                  "[\"\\u2581the\",-3],[\"<unk>\",0]",
+                                                  "\"unk_id\":4,"))};
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
             check_linear(t[k], units[i]);
         }
@@ -551,9 +582,159 @@ static void test_steps_limit(void **state)
     tokenizer_close(t);
 }
 
+/* ---- normalizers */
+
+static const struct {
+    const char *normalizer, *text, *want; /* ids of bytes are the bytes */
+} normalized[] = {
+    {"{\"type\":\"NFC\"}", "e\xcc\x81", "195 169"},
+    {"{\"type\":\"NFD\"}", "\xc3\xa9", "101 204 129"},
+    {"{\"type\":\"NFKC\"}", "\xef\xac\x81", "102 105"},
+    {"{\"type\":\"NFKC\"}", "\xff\xef\xac\x81\xff", "255 102 105 255"},
+    {"{\"type\":\"NFKD\"}", "\xe2\x84\xab", "65 204 138"},
+    {"{\"type\":\"NFKC\"}", "e\xcc\x81", "195 169"},
+    {"{\"type\":\"Lowercase\"}", "A\xc3\x80\xff\xc4\xb0z", "97 195 160 255 105 204 135 122"},
+    {"{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
+     " \xc2\xa0"
+     "a b\n",
+     "97 32 98"},
+    {"{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true}", " a ", "32 97"},
+    {"{\"type\":\"Strip\"}", " \n", ""},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"xyz\"}", "aab-ab",
+     "97 120 121 122 45 120 121 122"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}", "abab", ""},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\"_\"}", "a  b c   ",
+     "97 95 98 32 99 95"},
+    {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Lowercase\"},"
+     "{\"type\":\"Strip\"}]}",
+     " \xef\xbc\xa1 ", "97"},
+};
+
+static void test_normalizers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof normalized / sizeof *normalized; i++) {
+        const struct recipe r = {.normalizer = normalized[i].normalizer};
+        struct tokenizer *t = make(make_bytes_json, &r);
+        expect(t, normalized[i].text, strlen(normalized[i].text), true, normalized[i].want);
+        tokenizer_close(t);
+    }
+}
+
+/* ---- Unigram's choice */
+
+static void test_unigram(void **state)
+{
+    (void)state;
+    /* the best sum wins, not the longest token */
+    struct tokenizer *t =
+        make_unigram(UNIGRAM("[\"<unk>\",0],[\"\\u2581\",-1],[\"a\",-2],[\"b\",-2.5],"
+                             "[\"ab\",-4],[\"abb\",-9e0],[\"\\u2581a\",-2.0]",
+                             "\"unk_id\":0,"));
+    EXPECT(t, "ab", "6 3");
+    EXPECT(t, "abb", "6 3 3");
+    EXPECT_LATER(t, "ab", "4");
+    EXPECT(t, "a \xe6\x97\xa5\xe6\x9c\xac z", "6 1 0 1 0"); /* unknown neighbours are one */
+    EXPECT(t, "\xff\xff", "1 0");
+    EXPECT(t, "", "");
+    size_t len = 0;
+    assert_memory_equal(tokenizer_piece(t, 6, false, &len), " a", 2);
+    assert_memory_equal(tokenizer_piece(t, 6, true, &len), "a", 1);
+    tokenizer_close(t);
+    t = make_unigram(
+        UNIGRAM("[\"<unk>\",0],[\"\\u2581\",-1],[\"<0xE6>\",0],[\"<0x97>\",0],[\"<0xA5>\",0]",
+                "\"unk_id\":0,\"byte_fallback\":true,"));
+    EXPECT(t, "\xe6\x97\xa5", "1 2 3 4");
+    EXPECT(t, "\xe6\x97\xa5z", "1 0"); /* z has no byte's token, and belongs to the row */
+    tokenizer_close(t);
+}
+
+/* Of all ways to cut a text by brute force. */
+static double best_sum(const char *const *tokens, const double *scores, size_t n, const char *s)
+{
+    double best = *s ? -1e9 : 0;
+    for (size_t i = 0; *s && i < n; i++) {
+        size_t len = strlen(tokens[i]);
+        if (strncmp(s, tokens[i], len) == 0) {
+            double sum = scores[i] + best_sum(tokens, scores, n, s + len);
+            best = sum > best ? sum : best;
+        }
+    }
+    return best;
+}
+
+static void test_unigram_is_the_best(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"a", "b", "ab", "ba", "aab", "bab", "abba", "bb", "aa"};
+    static const double scores[] = {-3.1, -2.9, -4.7, -5.3, -7.7, -6.9, -9.2, -5.9, -5.6};
+    struct tokenizer *t = make_unigram(UNIGRAM(
+        "[\"a\",-3.1],[\"b\",-2.9],[\"ab\",-4.7],[\"ba\",-5.3],[\"aab\",-7.7],[\"bab\",-6.9],"
+        "[\"abba\",-9.2],[\"bb\",-5.9],[\"aa\",-5.6]",
+        ""));
+    for (unsigned bits = 0; bits < 4096; bits++) {
+        char text[13] = "";
+        int32_t *ids = NULL;
+        size_t n = 0;
+        double sum = 0;
+        struct engine_error err = {0};
+        for (size_t i = 0; i < 12; i++) {
+            text[i] = bits >> i & 1 ? 'b' : 'a';
+        }
+        assert_true(tokenizer_encode(t, text, 12, false, &ids, &n, &err));
+        for (size_t i = 0; i < n; i++) {
+            sum += scores[ids[i]];
+        }
+        double want = best_sum(tokens, scores, 9, text);
+        assert_true(sum > want - 1e-9 && sum < want + 1e-9);
+        free(ids);
+    }
+    tokenizer_close(t);
+}
+
+/* A number that no integer holds stands in the config of most models. */
+static void test_config_with_a_large_number(void **state)
+{
+    (void)state;
+    const struct recipe r = {
+        .added = "{\"id\":256,\"content\":\"<s>\",\"special\":true}",
+        .config = "{\"model_max_length\":1000000000000000019884624838656,\"bos_token\":\"<s>\","
+                  "\"add_bos_token\":true}"};
+    struct tokenizer *t = make(make_bytes_json, &r);
+    assert_true(tokenizer_adds_bos(t) && tokenizer_bos(t) == 256);
+    tokenizer_close(t);
+}
+
+/* Gemma's vocabulary has runs of U+2581 as added tokens, and one token with a word's beginning in
+ * it. */
+static void test_spaces_in_tokens(void **state)
+{
+    (void)state;
+    const struct recipe r = {
+        .normalizer =
+            "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\\u2581\"}",
+        .added = "{\"id\":6,\"content\":\"\\u2581\\u2581\"}",
+        .vocab = "\"\\u2581\":0,\"a\":1,\">\":2,\">\\u2581\":3,\"a\\u2581\":4,\"\\u2581a\":5,"
+                 "\"\\u2581\\u2581\":6",
+        .merges = "[\">\",\"\\u2581\"],[\"\\u2581\",\"a\"],[\"\\u2581\",\"\\u2581\"]"};
+    struct tokenizer *t = make(make_spaces_json, &r);
+    size_t len = 0;
+    EXPECT(t, "a> a a", "1 3 1 5");
+    EXPECT(t, "a  a", "1 0 5");
+    EXPECT(t, "a   ", "1 6 0");
+    assert_memory_equal(tokenizer_piece(t, 6, false, &len), "  ", 2);
+    assert_int_equal(len, 2);
+    tokenizer_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_normalizers),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_unigram_is_the_best),
+        cmocka_unit_test(test_config_with_a_large_number),
+        cmocka_unit_test(test_spaces_in_tokens),
         cmocka_unit_test(test_vectors_bytes),
         cmocka_unit_test(test_vectors_spaces),
         cmocka_unit_test(test_folders),
