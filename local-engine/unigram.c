@@ -1,5 +1,6 @@
 /* unigram.c - the tokens are a trie whose edges stand in one hash table by (node, byte). steps[i]
- * holds the best way to reach byte i; positions inside a character are never reached.
+ * holds the best way to reach byte i; no way goes on from inside a character. A long text is done
+ * in windows that end where no token goes over, so that memory does not grow with it.
  */
 #include "unigram.h"
 
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_MIN = 1024, NODES_MIN = 512, UNKNOWN_PENALTY = 10 };
+/* CHAR_MAX_BYTES: of a character; WINDOW: see unigram_run(). */
+enum { SLOTS_MIN = 1024, NODES_MIN = 512, UNKNOWN_PENALTY = 10, CHAR_MAX_BYTES = 4, WINDOW = 8192 };
 
 struct unigram_step {
     double score;
@@ -74,11 +76,17 @@ static bool grow_nodes(struct unigram *u)
 {
     size_t cap = u->nodes_cap ? 2 * u->nodes_cap : NODES_MIN;
     int32_t *ids = realloc(u->ids, cap * sizeof *ids);
-    u->ids = ids ? ids : u->ids;
-    double *scores = ids ? realloc(u->scores, cap * sizeof *scores) : NULL;
-    u->scores = scores ? scores : u->scores;
-    u->nodes_cap = scores ? cap : u->nodes_cap;
-    return scores != NULL;
+    if (!ids) {
+        return false;
+    }
+    u->ids = ids;
+    double *scores = realloc(u->scores, cap * sizeof *scores);
+    if (!scores) {
+        return false;
+    }
+    u->scores = scores;
+    u->nodes_cap = cap;
+    return true;
 }
 
 static bool add_node(struct unigram *u, uint32_t *node)
@@ -136,38 +144,45 @@ static void offer(struct unigram_step *steps, size_t from, size_t to, int32_t id
     }
 }
 
-/* All tokens that begin at `at`, and the unknown character if none is that character alone. */
-static void step_from(const struct unigram *u, const char *s, size_t len, size_t at, size_t n_char,
-                      struct unigram_step *steps)
+/* All tokens that s begins with, and the unknown character if none is that character alone; `at` is
+ * the place of s among the steps. Returns the place that the longest reaches. */
+static size_t step_from(const struct unigram *u, const char *s, size_t len, size_t n_char,
+                        struct unigram_step *steps, size_t at)
 {
     bool has_char = false;
     uint32_t node = 0;
-    for (size_t to = at; u->n_nodes > 0 && to < len; to++) {
-        const struct unigram_slot *slot = find_slot(u->slots, u->slots_cap, edge_key(node, s[to]));
+    size_t reach = at + n_char;
+    for (size_t n = 0; u->n_nodes > 0 && n < len; n++) {
+        const struct unigram_slot *slot = find_slot(u->slots, u->slots_cap, edge_key(node, s[n]));
         if (slot->key == 0) {
             break;
         }
         node = slot->child;
         if (u->ids[node] >= 0) {
-            has_char = has_char || to + 1 - at == n_char;
-            offer(steps, at, to + 1, u->ids[node], u->scores[node]);
+            has_char = has_char || n + 1 == n_char;
+            reach = at + n + 1 > reach ? at + n + 1 : reach;
+            offer(steps, at, at + n + 1, u->ids[node], u->scores[node]);
         }
     }
     if (!has_char) {
         offer(steps, at, at + n_char, -1, u->least - UNKNOWN_PENALTY);
     }
+    return reach;
 }
 
+/* Steps 0 .. n-1 exist, those that are new are not reached. */
 static bool make_steps(struct unigram_work *w, size_t n)
 {
     if (n > w->steps_cap) {
-        size_t cap = n > 2 * w->steps_cap ? n : 2 * w->steps_cap;
-        struct unigram_step *p = realloc(w->steps, cap * sizeof *p);
+        struct unigram_step *p = realloc(w->steps, 2 * n * sizeof *p);
         if (!p) {
             return false;
         }
         w->steps = p;
-        w->steps_cap = cap;
+        w->steps_cap = 2 * n;
+    }
+    for (; w->n_steps < n; w->n_steps++) {
+        w->steps[w->n_steps] = (struct unigram_step){0, 0, -2};
     }
     return true;
 }
@@ -186,11 +201,12 @@ static bool make_pieces(struct unigram_work *w, size_t n)
     return true;
 }
 
-/* From the end back, unknown neighbours together: first to count them, then to put them in. */
-static bool collect(struct unigram_work *w, size_t len)
+/* Appends the pieces of the best way to step `len`, from the end back: first they are counted. Byte
+ * 0 of the steps is byte `start` of the text. */
+static bool collect(struct unigram_work *w, size_t start, size_t len)
 {
     const struct unigram_step *steps = w->steps;
-    size_t n = 0;
+    size_t n = w->n_pieces;
     int32_t behind = 0;
     for (size_t at = len; at > 0; behind = steps[at].id, at = steps[at].from) {
         n += steps[at].id != -1 || behind != -1;
@@ -202,30 +218,64 @@ static bool collect(struct unigram_work *w, size_t len)
     behind = 0;
     for (size_t at = len; at > 0; behind = steps[at].id, at = steps[at].from) {
         if (steps[at].id == -1 && behind == -1) {
-            w->pieces[n].from = steps[at].from;
+            w->pieces[n].from = start + steps[at].from;
         } else {
-            w->pieces[--n] = (struct unigram_piece){steps[at].from, at, steps[at].id};
+            w->pieces[--n] =
+                (struct unigram_piece){start + steps[at].from, start + at, steps[at].id};
         }
     }
-    assert(n == 0);
     return true;
+}
+
+/* The best way from byte `start` to a byte that every way goes through, WINDOW bytes on or later,
+ * or to the end. Returns that byte, 0: no memory. */
+static size_t run_window(const struct unigram *u, const char *s, size_t len, size_t start,
+                         struct unigram_work *w)
+{
+    size_t at = 0, reach = 0, n;
+    uint32_t cp;
+    w->n_steps = 0;
+    for (; start + at < len && (at < WINDOW || reach > at); at += n) {
+        n = codepoint_read(s + start + at, len - start - at, &cp);
+        n = n > 0 ? n : 1;
+        if (!make_steps(w, at + UNIGRAM_TOKEN_MAX + CHAR_MAX_BYTES + 1)) {
+            return 0;
+        }
+        w->steps[0].id = -1;
+        if (w->steps[at].id != -2) {
+            size_t to = step_from(u, s + start + at, len - start - at, n, w->steps, at);
+            reach = to > reach ? to : reach;
+        }
+    }
+    return collect(w, start, at) ? start + at : 0;
+}
+
+/* Unknown pieces that two windows cut. */
+static void join_unknown(struct unigram_work *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_pieces; i++) {
+        if (n > 0 && w->pieces[i].id == -1 && w->pieces[n - 1].id == -1) {
+            w->pieces[n - 1].to = w->pieces[i].to;
+        } else {
+            w->pieces[n++] = w->pieces[i];
+        }
+    }
+    w->n_pieces = n;
 }
 
 bool unigram_run(const struct unigram *u, const char *s, size_t len, struct unigram_work *w)
 {
-    uint32_t cp;
-    if (len >= UINT32_MAX || !make_steps(w, len + 1)) {
+    w->n_pieces = 0;
+    if (len >= UINT32_MAX) {
         return false;
     }
-    for (size_t i = 0; i <= len; i++) {
-        w->steps[i] = (struct unigram_step){0, 0, i == 0 ? -1 : -2};
-    }
-    for (size_t at = 0, n; at < len; at += n) {
-        n = codepoint_read(s + at, len - at, &cp);
-        n = n > 0 ? n : 1;
-        if (w->steps[at].id != -2) {
-            step_from(u, s, len, at, n, w->steps);
+    for (size_t start = 0; start < len;) {
+        start = run_window(u, s, len, start, w);
+        if (start == 0) {
+            return false;
         }
     }
-    return collect(w, len);
+    join_unknown(w);
+    return true;
 }

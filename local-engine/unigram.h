@@ -44,7 +44,7 @@ struct unigram_work {
     struct unigram_piece *pieces; /* the answer: n_pieces in order */
     size_t n_pieces, pieces_cap;
     struct unigram_step *steps;
-    size_t steps_cap;
+    size_t n_steps, steps_cap;
 };
 void unigram_work_release(struct unigram_work *w);
 /* Bytes that are not UTF-8 are characters of their own. False: no memory, or 2^32 bytes. */

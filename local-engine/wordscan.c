@@ -96,27 +96,25 @@ static bool is_break(char c)
     return c == '\r' || c == '\n';
 }
 
-/* 's 't 're 've 'm 'll 'd; s is behind the apostrophe. Without case, U+017F is an s, too. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* 's 't 're 've 'm 'll 'd; s is behind the apostrophe. The length with it; without case, U+017F is
+ * an s, too. */
 static size_t match_contraction(const char *s, size_t len, bool is_caseless)
 {
-    static const char *const pairs[] = {"re", "ve", "ll"};
     char a = len > 0 ? s[0] : '\0', b = len > 1 ? s[1] : '\0';
     if (is_caseless && a == '\xc5' && b == '\xbf') {
-        return 3; /* with the apostrophe, as below */
+        return 3;
     }
-    if (is_caseless) {
-        a = a >= 'A' && a <= 'Z' ? (char)(a | 0x20) : a;
-        b = b >= 'A' && b <= 'Z' ? (char)(b | 0x20) : b;
-    }
+    a = is_caseless ? lower(a) : a;
+    b = is_caseless ? lower(b) : b;
     if (a == 's' || a == 't' || a == 'm' || a == 'd') {
         return 2;
     }
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        if (a == pairs[i][0] && b == pairs[i][1]) {
-            return 3;
-        }
-    }
-    return 0;
+    return (b == 'e' && (a == 'r' || a == 'v')) || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
 /* \s+(?!\S)|\s+: all of it at the end of the text, else all but the last, but at least one. */

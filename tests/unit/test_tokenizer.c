@@ -692,6 +692,37 @@ static void test_unigram_is_the_best(void **state)
     tokenizer_close(t);
 }
 
+/* A long text is cut into windows: the ids go on as before, and a row of unknown characters over
+ * several windows is one. */
+static void test_unigram_windows(void **state)
+{
+    (void)state;
+    enum { LEN = 60000 };
+    struct tokenizer *t = make_unigram(
+        UNIGRAM("[\"a\",-3],[\"b\",-3],[\"aab\",-4],[\"baa\",-4.5],[\"abaab\",-6],[\"<unk>\",0]",
+                "\"unk_id\":5,"));
+    char *text = malloc(LEN);
+    int32_t *ids = NULL;
+    size_t n = 0;
+    struct engine_error err = {0};
+    assert_non_null(text);
+    for (size_t i = 0; i < LEN; i++) {
+        text[i] = i % 3 == 2 ? 'b' : 'a';
+    }
+    assert_true(tokenizer_encode(t, text, LEN, false, &ids, &n, &err));
+    assert_int_equal(n, LEN / 3);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(ids[i], 2);
+    }
+    free(ids);
+    memset(text, 'z', LEN - 1);
+    assert_true(tokenizer_encode(t, text, LEN, false, &ids, &n, &err));
+    assert_true(n == 2 && ids[0] == 5 && ids[1] == 1);
+    free(ids);
+    free(text);
+    tokenizer_close(t);
+}
+
 /* A number that no integer holds stands in the config of most models. */
 static void test_config_with_a_large_number(void **state)
 {
@@ -733,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_normalizers),
         cmocka_unit_test(test_unigram),
         cmocka_unit_test(test_unigram_is_the_best),
+        cmocka_unit_test(test_unigram_windows),
         cmocka_unit_test(test_config_with_a_large_number),
         cmocka_unit_test(test_spaces_in_tokens),
         cmocka_unit_test(test_vectors_bytes),
