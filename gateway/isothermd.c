@@ -161,8 +161,9 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
     struct failure f = {.status = 0};
     unsigned n = 0;
     for (; n < conf->n_models && n < MODELS_MAX; n++) {
-        (void)snprintf(names[n], sizeof names[n], "%s=%s", conf->models[n].name,
-                       conf->models[n].path);
+        const char *chat = conf->models[n].chat_template;
+        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s", conf->models[n].name,
+                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "");
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);

@@ -1,4 +1,6 @@
-/* chat.c - a template is one row of a table and one function that writes ids into a growing list.
+/* chat.c - the template writes text with markers; here each marker that the vocabulary has becomes
+ * its id, and all that is between two of them is encoded in one go, so that tokens may span what
+ * the template and people wrote, as where such models were trained.
  */
 #include "chat.h"
 
@@ -7,12 +9,118 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROLE_LEN_MAX = 32 };
+struct chat {
+    const struct tokenizer *t;
+    struct chat_template template;
+    char *bos, *eos; /* spellings */
+    int32_t bos_id, eos_id;
+};
+
+/* ---- opening */
+
+static bool has_marks(const struct tokenizer *t, const struct chat_style *s)
+{
+    for (size_t i = 0; i < CHAT_STYLE_MARKS; i++) {
+        if (s->marks[i] && tokenizer_find_special(t, s->marks[i]) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_marks(const struct chat *c, struct engine_error *err)
+{
+    const struct chat_style *s = c->template.style;
+    for (size_t i = 0; i < CHAT_STYLE_MARKS; i++) {
+        if (s->marks[i] && tokenizer_find_special(c->t, s->marks[i]) < 0) {
+            return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
+                               "chat template '%s' needs a vocabulary with the special token %s: "
+                               "choose another, such as 'plain'",
+                               s->name, s->marks[i]);
+        }
+    }
+    return true;
+}
+
+static bool choose(struct chat *c, const char *name, const char *text, size_t len,
+                   struct engine_error *err)
+{
+    struct chat_template found = {.style = NULL};
+    bool is_known = text && chat_template_recognise(&found, text, len, name ? NULL : err);
+    if (!name && text) {
+        c->template = found;
+        return is_known;
+    }
+    if (!name) {
+        return (chat_template_named(&c->template, "chatml", err) &&
+                has_marks(c->t, c->template.style)) ||
+               chat_template_named(&c->template, "plain", err);
+    }
+    /* the same by name and by text: the text knows more */
+    if (is_known && strcmp(found.style->name, name) == 0) {
+        c->template = found;
+        return true;
+    }
+    chat_template_release(&found);
+    return chat_template_named(&c->template, name, err);
+}
+
+static char *spelling(const struct tokenizer *t, int32_t id)
+{
+    const char *s = id >= 0 ? tokenizer_spelling(t, id) : NULL;
+    return strdup(s ? s : "");
+}
+
+bool chat_open(struct chat **out, const struct tokenizer *t, const char *name, const char *text,
+               size_t text_len, struct engine_error *err)
+{
+    struct chat *c = calloc(1, sizeof *c);
+    if (!c) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a chat template");
+    }
+    size_t n_eos;
+    const int32_t *eos = tokenizer_eos(t, &n_eos);
+    c->t = t;
+    c->bos_id = tokenizer_bos(t);
+    c->eos_id = n_eos > 0 ? eos[0] : -1;
+    c->bos = spelling(t, c->bos_id);
+    c->eos = spelling(t, c->eos_id);
+    bool ok = c->bos && c->eos
+                  ? choose(c, name, text, text_len, err) && check_marks(c, err)
+                  : engine_fail(err, ENGINE_NOMEM, "", "out of memory for a chat template");
+    if (!ok) {
+        chat_close(c);
+        return false;
+    }
+    *out = c;
+    return true;
+}
+
+void chat_close(struct chat *c)
+{
+    if (c) {
+        chat_template_release(&c->template);
+        free(c->bos);
+        free(c->eos);
+        free(c);
+    }
+}
+
+const char *chat_name(const struct chat *c)
+{
+    return c->template.style->name;
+}
+
+int32_t chat_turn_end(const struct chat *c)
+{
+    const char *mark = c->template.style->marks[0];
+    return mark ? tokenizer_find_special(c->t, mark) : -1;
+}
+
+/* ---- ids */
 
 struct prompt {
-    const struct tokenizer *t;
-    const struct chat_message *messages;
-    size_t n_messages;
+    const struct chat *c;
     int32_t *ids;
     size_t n_ids, ids_cap;
     struct engine_error *err;
@@ -46,7 +154,7 @@ static bool put_text(struct prompt *p, const char *text, size_t len, bool is_sta
 {
     int32_t *ids = NULL;
     size_t n = 0;
-    if (!tokenizer_encode(p->t, text, len, is_start, &ids, &n, p->err)) {
+    if (!tokenizer_encode(p->c->t, text, len, is_start, &ids, &n, p->err)) {
         return false;
     }
     bool done = reserve(p, n);
@@ -58,128 +166,61 @@ static bool put_text(struct prompt *p, const char *text, size_t len, bool is_sta
     return done;
 }
 
-static bool put_bos(struct prompt *p)
+/* The id of a run; -1: it is text. */
+static int32_t run_id(const struct chat *c, const struct chat_run *run, const char *text)
 {
-    return !tokenizer_adds_bos(p->t) || put_id(p, tokenizer_bos(p->t));
+    char mark[64];
+    switch (run->kind) {
+    case CHAT_RUN_TEXT:
+        return -1;
+    case CHAT_RUN_BOS:
+        return c->bos_id;
+    case CHAT_RUN_EOS:
+        return c->eos_id;
+    case CHAT_RUN_MARK:
+        break;
+    }
+    if (run->len >= sizeof mark) {
+        return -1;
+    }
+    memcpy(mark, text, run->len);
+    mark[run->len] = '\0';
+    return tokenizer_find_special(c->t, mark);
 }
 
-/* ---- plain */
-
-static bool render_plain(struct prompt *p)
+/* Text at the very beginning of the template is the beginning of a sequence; behind a special token
+ * the vocabulary says. */
+static bool encode(struct prompt *p, const struct chat_text *o)
 {
-    const struct chat_message *last = NULL;
-    for (size_t i = 0; i < p->n_messages; i++) {
-        if (strcmp(p->messages[i].role, "user") == 0) {
-            last = &p->messages[i];
+    const char *from = o->p ? o->p : "", *at = from;
+    for (size_t i = 0; i < o->n_runs; i++) {
+        int32_t id = run_id(p->c, &o->runs[i], at);
+        if (id >= 0) {
+            bool is_start = from == o->p || tokenizer_spaces_after_special(p->c->t);
+            if ((at > from && !put_text(p, from, (size_t)(at - from), is_start)) ||
+                !put_id(p, id)) {
+                return false;
+            }
+            from = at + o->runs[i].len;
         }
+        at += o->runs[i].len;
     }
-    if (!last) {
-        return engine_fail(p->err, ENGINE_BAD_PARAM, "messages",
-                           "no message has the role 'user'; this model continues the last one");
-    }
-    return put_bos(p) && put_text(p, last->content, last->content_len, true);
+    bool is_start = from == o->p || tokenizer_spaces_after_special(p->c->t);
+    return at == from || put_text(p, from, (size_t)(at - from), is_start);
 }
 
-/* ---- chatml */
-
-struct chatml {
-    int32_t start, end;
-};
-
-/* The text between two markers is encoded in one go, so that tokens may span the line break, as
- * where such models were trained. */
-static bool put_turn(struct prompt *p, const struct chatml *c, const struct chat_message *m)
+bool chat_render(const struct chat *c, const struct chat_message *messages, size_t n, int32_t **ids,
+                 size_t *n_ids, struct engine_error *err)
 {
-    size_t role_len = strlen(m->role), len = role_len + 1 + m->content_len;
-    char *text = malloc(len);
-    if (!text) {
-        return engine_fail(p->err, ENGINE_NOMEM, "", "out of memory");
-    }
-    memcpy(text, m->role, role_len);
-    text[role_len] = '\n';
-    if (m->content_len > 0) {
-        memcpy(text + role_len + 1, m->content, m->content_len);
-    }
-    bool is_start = tokenizer_spaces_after_special(p->t);
-    bool done = put_id(p, c->start) && put_text(p, text, len, is_start) && put_id(p, c->end) &&
-                put_text(p, "\n", 1, is_start);
-    free(text);
-    return done;
-}
-
-static bool render_chatml(struct prompt *p)
-{
-    static const char answer[] = "assistant\n";
-    const struct chatml c = {tokenizer_find_special(p->t, "<|im_start|>"),
-                             tokenizer_find_special(p->t, "<|im_end|>")};
-    if (c.start < 0 || c.end < 0) {
-        return engine_fail(p->err, ENGINE_BAD_PARAM, "chat_template",
-                           "template 'chatml': the vocabulary has no special tokens <|im_start|> "
-                           "and <|im_end|>; choose 'plain'");
-    }
-    if (!put_bos(p)) {
-        return false;
-    }
-    for (size_t i = 0; i < p->n_messages; i++) {
-        if (!put_turn(p, &c, &p->messages[i])) {
-            return false;
-        }
-    }
-    return put_id(p, c.start) &&
-           put_text(p, answer, sizeof answer - 1, tokenizer_spaces_after_special(p->t));
-}
-
-/* ---- the table */
-
-static const struct chat_template {
-    const char *name;
-    bool (*render)(struct prompt *p);
-} templates[] = {
-    {"plain", render_plain},
-    {"chatml", render_chatml},
-};
-
-const char *chat_template_name(size_t i)
-{
-    return i < sizeof templates / sizeof *templates ? templates[i].name : NULL;
-}
-
-/* A role is a word: a line break in it would let it write the content, too. */
-static bool check_messages(const struct prompt *p)
-{
-    if (p->n_messages == 0 || p->n_messages > CHAT_MESSAGES_MAX) {
-        return engine_fail(p->err, ENGINE_BAD_PARAM, "messages",
-                           "%zu messages; 1 to %d are allowed", p->n_messages, CHAT_MESSAGES_MAX);
-    }
-    for (size_t i = 0; i < p->n_messages; i++) {
-        size_t len = strlen(p->messages[i].role);
-        if (len == 0 || len > ROLE_LEN_MAX ||
-            strspn(p->messages[i].role, "abcdefghijklmnopqrstuvwxyz_") != len) {
-            return engine_fail(p->err, ENGINE_BAD_PARAM, "messages",
-                               "message %zu has a role that is not a word of 1 to %d letters", i,
-                               ROLE_LEN_MAX);
-        }
-    }
-    return true;
-}
-
-bool chat_render(const struct tokenizer *t, const char *template_name,
-                 const struct chat_message *messages, size_t n, int32_t **ids, size_t *n_ids,
-                 struct engine_error *err)
-{
-    struct prompt p = {.t = t, .messages = messages, .n_messages = n, .err = err};
-    const struct chat_template *found = NULL;
-    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
-        if (strcmp(templates[i].name, template_name) == 0) {
-            found = &templates[i];
-        }
-    }
-    if (!found) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
-                           "unknown chat template; choose one of plain, chatml");
-    }
+    struct prompt p = {.c = c, .err = err};
+    struct chat_text o;
+    chat_text_init(&o, c->bos, c->eos, err);
     /* one more, so that an empty prompt is no NULL */
-    if (!check_messages(&p) || !reserve(&p, 1) || !found->render(&p)) {
+    bool ok = chat_template_write(&c->template, &o, messages, n) && reserve(&p, 1);
+    bool has_bos = ok && o.n_runs > 0 && o.runs[0].kind == CHAT_RUN_BOS;
+    ok = ok && (has_bos || !tokenizer_adds_bos(c->t) || put_id(&p, c->bos_id)) && encode(&p, &o);
+    chat_text_release(&o);
+    if (!ok) {
         free(p.ids);
         return false;
     }

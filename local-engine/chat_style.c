@@ -180,8 +180,8 @@ bool chat_style_llama3_head(struct chat_text *o, const char *role)
 
 bool chat_style_llama3_turn(struct chat_text *o, const struct chat_message *m)
 {
-    return chat_style_llama3_head(o, m->role) &&
-           put_trimmed(o, m) && chat_text_mark(o, "<|eot_id|>");
+    return chat_style_llama3_head(o, m->role) && put_trimmed(o, m) &&
+           chat_text_mark(o, "<|eot_id|>");
 }
 
 static bool write_llama3(struct chat_text *o, const struct chat_variant *v,
@@ -206,8 +206,7 @@ static bool write_gemma_turns(struct chat_text *o, const struct chat_variant *v,
              chat_text_puts(o, "\n") &&
              (first == 0 || i > first ||
               (chat_style_content(o, &m[0]) && chat_text_puts(o, "\n\n"))) &&
-             put_trimmed(o, &m[i]) &&
-             chat_text_mark(o, "<end_of_turn>") && chat_text_puts(o, "\n");
+             put_trimmed(o, &m[i]) && chat_text_mark(o, "<end_of_turn>") && chat_text_puts(o, "\n");
     }
     return ok && chat_text_mark(o, "<start_of_turn>") && chat_text_puts(o, "model\n");
 }
@@ -216,8 +215,9 @@ static bool write_gemma(struct chat_text *o, const struct chat_variant *v,
                         const struct chat_message *m, size_t n)
 {
     return chat_style_is(&m[0], "system")
-               ? chat_style_refuse(o, 0, "has no system messages: put its text into the first "
-                                         "user message")
+               ? chat_style_refuse(o, 0,
+                                   "has no system messages: put its text into the first "
+                                   "user message")
                : write_gemma_turns(o, v, m, n, 0);
 }
 
@@ -231,8 +231,7 @@ static bool write_gemma3(struct chat_text *o, const struct chat_variant *v,
 
 static bool is_known_role(const struct chat_message *m)
 {
-    return chat_style_is(m, "system") || chat_style_is(m, "user") ||
-           chat_style_is(m, "assistant");
+    return chat_style_is(m, "system") || chat_style_is(m, "user") || chat_style_is(m, "assistant");
 }
 
 static bool put_role_mark(struct chat_text *o, const char *role)
@@ -248,8 +247,8 @@ static bool write_phi3(struct chat_text *o, const struct chat_variant *v,
 {
     bool ok = put_bos(o, v);
     for (size_t i = 0; ok && i < n; i++) {
-        bool is_left_out = v->skips_empty_system && chat_style_is(&m[i], "system") &&
-                           m[i].content_len == 0;
+        bool is_left_out =
+            v->skips_empty_system && chat_style_is(&m[i], "system") && m[i].content_len == 0;
         ok = !is_known_role(&m[i]) || is_left_out ||
              (put_role_mark(o, m[i].role) && chat_style_content(o, &m[i]) &&
               chat_text_mark(o, "<|end|>") && chat_text_puts(o, "\n"));
@@ -279,21 +278,36 @@ static bool write_zephyr(struct chat_text *o, const struct chat_variant *v,
 {
     bool ok = put_bos(o, v);
     for (size_t i = 0; ok && i < n; i++) {
-        ok = !is_known_role(&m[i]) ||
-             (put_role_mark(o, m[i].role) && chat_style_content(o, &m[i]) && chat_text_eos(o) &&
-              chat_text_puts(o, "\n"));
+        ok =
+            !is_known_role(&m[i]) || (put_role_mark(o, m[i].role) && chat_style_content(o, &m[i]) &&
+                                      chat_text_eos(o) && chat_text_puts(o, "\n"));
     }
     return ok && put_role_mark(o, "assistant");
 }
 
 /* ---- the table */
 
-#define CHATML_MARKS {"<|im_end|>", "<|im_start|>"}
-#define LLAMA3_MARKS {"<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"}
-#define PHI3_MARKS   {"<|end|>", "<|user|>", "<|assistant|>"}
-#define GEMMA_MARKS  {"<end_of_turn>", "<start_of_turn>"}
-#define DEEPSEEK     {"<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"}
-#define CHATML_TURN  "'<|im_start|>'+message.role+'\n'+message.content+'<|im_end|>"
+#define CHATML_MARKS                                                                               \
+    {                                                                                              \
+        "<|im_end|>", "<|im_start|>"                                                               \
+    }
+#define LLAMA3_MARKS                                                                               \
+    {                                                                                              \
+        "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"                                   \
+    }
+#define PHI3_MARKS                                                                                 \
+    {                                                                                              \
+        "<|end|>", "<|user|>", "<|assistant|>"                                                     \
+    }
+#define GEMMA_MARKS                                                                                \
+    {                                                                                              \
+        "<end_of_turn>", "<start_of_turn>"                                                         \
+    }
+#define DEEPSEEK                                                                                   \
+    {                                                                                              \
+        "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"                                 \
+    }
+#define CHATML_TURN "'<|im_start|>'+message.role+'\n'+message.content+'<|im_end|>"
 #define LLAMA3_TURN                                                                                \
     "'<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message.content|trim+'<|eot_id|>'"
 
@@ -321,8 +335,7 @@ const struct chat_style chat_styles[] = {
     {"llama2",
      write_llama2,
      true,
-     {"{{bos_token+'[INST] '+content.strip()+' [/INST]'}}",
-      "{{' '+content.strip()+' '+eos_token}}",
+     {"{{bos_token+'[INST] '+content.strip()+' [/INST]'}}", "{{' '+content.strip()+' '+eos_token}}",
       "'<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message.content"},
      {NULL},
      {NULL}},
@@ -415,7 +428,8 @@ const struct chat_style chat_styles[] = {
     {"zephyr",
      write_zephyr,
      false,
-     {"{{'<|user|>\n'+message.content+eos_token}}\n", "{{'<|system|>\n'+message.content+eos_token}}\n",
+     {"{{'<|user|>\n'+message.content+eos_token}}\n",
+      "{{'<|system|>\n'+message.content+eos_token}}\n",
       "{{'<|assistant|>\n'+message.content+eos_token}}\n", "{{'<|assistant|>'}}\n"},
      {"tool"},
      {NULL}},

@@ -18,11 +18,11 @@ struct chat_message {
 
 /* In what templates of one style differ. */
 struct chat_variant {
-    bool has_bos;             /* the text begins with bos */
-    bool skips_empty_system;  /* phi3 */
-    bool has_system;          /* phi3-v1: system messages are written, not left out */
-    const char *system;       /* what is written where no system message comes first */
-    size_t system_len;        /* 0: nothing */
+    bool has_bos;            /* the text begins with bos */
+    bool skips_empty_system; /* phi3 */
+    bool has_system;         /* phi3-v1: system messages are written, not left out */
+    const char *system;      /* what is written where no system message comes first */
+    size_t system_len;       /* 0: nothing */
 };
 
 typedef bool chat_style_fn(struct chat_text *o, const struct chat_variant *v,

@@ -37,8 +37,7 @@ static bool put_qwen(struct chat_text *o, const struct chat_message *m, size_t n
     }
     bool is_written = chat_style_is(&m[i], "user") || chat_style_is(&m[i], "system") ||
                       chat_style_is(&m[i], "assistant");
-    return !is_written ||
-           chat_style_chatml_turn(o, m[i].role, m[i].content, m[i].content_len);
+    return !is_written || chat_style_chatml_turn(o, m[i].role, m[i].content, m[i].content_len);
 }
 
 bool chat_style_write_qwen25(struct chat_text *o, const struct chat_variant *v,
@@ -122,8 +121,7 @@ static bool put_qwen3_answer(struct chat_text *o, const struct chat_message *m, 
              chat_text_puts(o, "\n</think>\n\n");
         content = strip_left(content);
     }
-    return ok && put_part(o, content) && chat_text_mark(o, "<|im_end|>") &&
-           chat_text_puts(o, "\n");
+    return ok && put_part(o, content) && chat_text_mark(o, "<|im_end|>") && chat_text_puts(o, "\n");
 }
 
 bool chat_style_write_qwen3(struct chat_text *o, const struct chat_variant *v,

@@ -266,8 +266,8 @@ void chat_template_release(struct chat_template *t)
 static bool check_messages(const struct chat_message *m, size_t n, struct engine_error *err)
 {
     if (n == 0 || n > CHAT_MESSAGES_MAX) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "messages",
-                           "%zu messages; 1 to %d are allowed", n, CHAT_MESSAGES_MAX);
+        return engine_fail(err, ENGINE_BAD_PARAM, "messages", "%zu messages; 1 to %d are allowed",
+                           n, CHAT_MESSAGES_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         size_t len = strlen(m[i].role);

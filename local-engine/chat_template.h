@@ -10,8 +10,8 @@
 
 #include "chat_style.h"
 
-#define CHAT_TEMPLATE_MAX  (1u << 20) /* bytes; the longest that are known have 13,000 */
-#define CHAT_SYSTEM_MAX    (64u << 10)
+#define CHAT_TEMPLATE_MAX (1u << 20) /* bytes; the longest that are known have 13,000 */
+#define CHAT_SYSTEM_MAX   (64u << 10)
 /* More than any context has room for: each message takes at least four tokens of it. */
 enum { CHAT_MESSAGES_MAX = 65536 };
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void chat_text_init(struct chat_text *o, const char *bos, const char *eos,
-                    struct engine_error *err)
+void chat_text_init(struct chat_text *o, const char *bos, const char *eos, struct engine_error *err)
 {
     *o = (struct chat_text){.bos = bos, .eos = eos, .err = err};
 }

@@ -6,6 +6,7 @@
  * after a few steps. How rows are batched does not change their bits (model.h), so neither does
  * the company.
  */
+#include "chat_source.h"
 #include "session.h"
 #include "sha256.h"
 #include "weights.h"
@@ -31,6 +32,8 @@ struct engine {
     char *path; /* of the model, as it was given */
     struct model *model;
     struct tokenizer *tokenizer;
+    char *chat_template; /* the text in the model's files, or NULL */
+    size_t chat_template_len;
     struct model_worker *worker;
     const struct model_shape *shape;
     struct session *sessions[ENGINE_SESSIONS_MAX]; /* running ones */
@@ -82,6 +85,7 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
     e->shape = model_get_shape(e->model);
     e->weight_bytes = (int64_t)weights_file_bytes(model_weights(e->model));
     if (!tokenizer_open(&e->tokenizer, folder_of(e), err) || !check_end_ids(e, err) ||
+        !chat_source_read(model_weights(e->model), &e->chat_template, &e->chat_template_len, err) ||
         !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
         return false;
     }
@@ -121,6 +125,7 @@ void engine_close(struct engine *e)
     tokenizer_close(e->tokenizer);
     model_close(e->model);
     free(e->logits);
+    free(e->chat_template);
     free(e->path);
     free(e);
 }
@@ -128,6 +133,12 @@ void engine_close(struct engine *e)
 const struct tokenizer *engine_tokenizer(const struct engine *e)
 {
     return e->tokenizer;
+}
+
+const char *engine_chat_template(const struct engine *e, size_t *len)
+{
+    *len = e->chat_template_len;
+    return e->chat_template;
 }
 
 const struct model_shape *engine_shape(const struct engine *e)
@@ -179,13 +190,14 @@ static void hash_files(const char *folder, const char *const *names, size_t n, c
 
 const char *engine_fingerprint(struct engine *e)
 {
-    /* all that decide about begin and end tokens, too */
+    /* all that decide about begin and end tokens and about messages, too */
     static const char *const configs[] = {"config.json", "generation_config.json",
-                                          "tokenizer_config.json"};
+                                          "tokenizer_config.json", "chat_template.jinja",
+                                          "chat_template.json"};
     static const char *const tokenizers[] = {"tokenizer.json"};
     if (!e->fingerprint[0]) {
         char config[9], tokenizer[9];
-        hash_files(folder_of(e), configs, 3, config);
+        hash_files(folder_of(e), configs, sizeof configs / sizeof *configs, config);
         hash_files(folder_of(e), tokenizers, 1, tokenizer);
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
                        "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",

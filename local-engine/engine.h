@@ -28,11 +28,13 @@ ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
                                     const struct engine_options *o, struct engine_error *err);
 void engine_close(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
+/* The text of the chat template in the model's files, for chat_open(); NULL: there is none. */
+const char *engine_chat_template(const struct engine *e, size_t *len);
 const struct model_shape *engine_shape(const struct engine *e);
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
 /* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the
- * configuration (config.json, generation_config.json, tokenizer_config.json) and of the tokenizer.
- * Part of the fingerprint. The first call reads the files. */
+ * configuration (config.json, generation_config.json, tokenizer_config.json, chat_template.*) and
+ * of the tokenizer. Part of the fingerprint. The first call reads the files. */
 const char *engine_fingerprint(struct engine *e);
 
 /* A request. Strings and arrays are borrowed until session_start returns. */

@@ -24,7 +24,7 @@ enum engine_code {
 struct engine_error {
     enum engine_code code;
     char param[64]; /* canonical parameter name, or "" */
-    char text[256]; /* lower case, no full stop, says what to do */
+    char text[384]; /* lower case, no full stop, says what to do */
 };
 
 /* First error wins; err may be NULL. Always returns false. */

@@ -292,6 +292,11 @@ static bool read_messages(const json_t *messages, struct chat_message *m, char *
 static bool encode_messages(struct job *j, const json_t *messages, struct engine_error *err)
 {
     size_t n = json_array_size(messages);
+    if (!j->model->chat) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
+                           "the chat template in the model's files is not known: choose one by "
+                           "name in the configuration (models[].chat_template), or give a prompt");
+    }
     if (n == 0 || n > CHAT_MESSAGES_MAX) {
         return bad(err, "messages", "'messages' must be a list with at least one message");
     }
@@ -302,8 +307,7 @@ static bool encode_messages(struct job *j, const json_t *messages, struct engine
         (void)engine_fail(err, ENGINE_NOMEM, "", "out of memory for the messages");
     } else {
         ok = read_messages(messages, m, joined, err) &&
-             chat_render(engine_tokenizer(j->model->engine), j->model->chat_template, m, n,
-                         &j->prompt, &j->n_prompt, err);
+             chat_render(j->model->chat, m, n, &j->prompt, &j->n_prompt, err);
     }
     for (size_t i = 0; joined && i < n; i++) {
         free(joined[i]);
@@ -353,14 +357,15 @@ int64_t job_frame_id(const json_t *frame)
 static bool add_turn_end(struct job *j, struct engine_error *err)
 {
     struct sampler_config *c = &j->params.sampling;
-    if (!j->is_chat || j->model->turn_end < 0) {
+    int32_t turn_end = j->is_chat ? chat_turn_end(j->model->chat) : -1;
+    if (turn_end < 0) {
         return true;
     }
     int32_t *p = realloc(c->stop_ids, (c->n_stop_ids + 1) * sizeof *p);
     if (!p) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the stop token ids");
     }
-    p[c->n_stop_ids++] = j->model->turn_end;
+    p[c->n_stop_ids++] = turn_end;
     c->stop_ids = p;
     return true;
 }
@@ -570,36 +575,25 @@ void job_detokenize(const json_t *frame, const struct job_model *m, struct outbo
     free(ids);
 }
 
-/* The special token of that spelling, or -1. */
-static int32_t find_special(const struct tokenizer *t, const char *spelling)
-{
-    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) {
-        const char *s = tokenizer_is_special(t, id) ? tokenizer_spelling(t, id) : NULL;
-        if (s && strcmp(s, spelling) == 0) {
-            return id;
-        }
-    }
-    return -1;
-}
-
 bool job_model_init(struct job_model *m, struct engine *e, const char *chat_template,
                     struct engine_error *err)
 {
-    const struct tokenizer *t = engine_tokenizer(e);
-    bool has_markers = find_special(t, "<|im_start|>") >= 0 && find_special(t, "<|im_end|>") >= 0;
-    const char *name = chat_template ? chat_template : has_markers ? "chatml" : "plain";
-    if (strcmp(name, "chatml") == 0 && !has_markers) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
-                           "template 'chatml' needs a vocabulary with <|im_start|> and <|im_end|>");
-    }
-    for (size_t i = 0; chat_template_name(i); i++) {
-        if (strcmp(chat_template_name(i), name) == 0) {
-            *m = (struct job_model){
-                .engine = e, .chat_template = chat_template_name(i), .turn_end = -1};
-            m->turn_end = strcmp(name, "chatml") == 0 ? find_special(t, "<|im_end|>") : -1;
-            return true;
+    struct chat *chat = NULL;
+    size_t len;
+    const char *text = engine_chat_template(e, &len);
+    if (!chat_open(&chat, engine_tokenizer(e), chat_template, text, len, err)) {
+        if (chat_template || !text) {
+            return false;
         }
+        *err = (struct engine_error){.code = ENGINE_OK}; /* said when somebody chats */
     }
-    return engine_fail(err, ENGINE_BAD_PARAM, "chat_template", "there is no chat template '%s'",
-                       name);
+    *m = (struct job_model){.engine = e, .chat = chat};
+    return true;
+}
+
+void job_model_release(struct job_model *m)
+{
+    chat_close(m->chat);
+    engine_close(m->engine);
+    *m = (struct job_model){.engine = NULL};
 }

@@ -6,6 +6,7 @@
 #ifndef ISOTHERM_JOB_H
 #define ISOTHERM_JOB_H
 
+#include "chat.h"
 #include "engine.h"
 #include "link_params.h"
 #include "outbox.h"
@@ -13,12 +14,14 @@
 /* What a job needs of the model that it runs on. Borrowed. */
 struct job_model {
     struct engine *engine;
-    const char *chat_template;
-    int32_t turn_end; /* ends an answer to messages; -1: only the model's own end ids do */
+    struct chat *chat; /* owned; NULL: the template of its files is not known, so no messages */
 };
-/* chat_template NULL: "chatml" where the vocabulary has its markers, else "plain". */
+/* chat_template: the name of a style (chat_template.h); NULL: by the model's files. A name that
+ * does not fit is an error; a template that is not known refuses each request with messages. The
+ * engine becomes the model's. */
 ENGINE_WARN_UNUSED bool job_model_init(struct job_model *m, struct engine *e,
                                        const char *chat_template, struct engine_error *err);
+void job_model_release(struct job_model *m);
 
 struct job {
     struct job *next; /* of whoever keeps jobs */

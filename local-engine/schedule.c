@@ -115,7 +115,7 @@ void schedule_free(struct schedule *s)
     list_free(&s->running);
     for (size_t i = 0; i < s->n_models; i++) {
         free(s->models[i].name);
-        engine_close(s->models[i].model.engine);
+        job_model_release(&s->models[i].model);
     }
     link_reader_release(&s->reader);
     outbox_release(&s->out);
@@ -189,7 +189,8 @@ static json_t *model_object(const struct served *m)
                      shape->family, "context", (int)shape->context, "vocab", (int)shape->n_vocab,
                      "params", (json_int_t)shape->n_params, "bytes",
                      (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
-                     "template", m->model.chat_template, "fingerprint",
+                     "template", m->model.chat ? chat_name(m->model.chat) : "unknown",
+                     "fingerprint",
                      engine_fingerprint(m->model.engine));
 }
 

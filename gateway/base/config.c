@@ -165,7 +165,14 @@ static const struct key keys[] = {
      "there is\n"
      "the small one that comes with the program:\n"
      "  - name: tales\n"
-     "    path: /var/lib/isotherm/models/tales.gguf   # a folder or a .gguf file",
+     "    path: /var/lib/isotherm/models/tales.gguf   # a folder or a .gguf file\n"
+     "    chat_template: null   # how messages become text; null for what the model's files say. "
+     "Else:\n"
+     "                          # plain chatml qwen2.5 qwen3 llama2 llama3 llama3.1 mistral-v0.1 "
+     "mistral-v0.2\n"
+     "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
+     "mistral-v7-tekken gemma\n"
+     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1",
      true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
@@ -223,7 +230,8 @@ static const cyaml_schema_field_t alias_fields[] = {
 static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
 static const cyaml_schema_field_t model_fields[] = {
-    NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path), CYAML_FIELD_END};
+    NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
+    OPTIONAL_STRING(config_model, chat_template), CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
@@ -681,7 +689,8 @@ static bool same_models(const struct config *a, const struct config *b)
     bool same = a->n_models == b->n_models;
     for (unsigned i = 0; same && i < a->n_models; i++) {
         same = same_text(a->models[i].name, b->models[i].name) &&
-               same_text(a->models[i].path, b->models[i].path);
+               same_text(a->models[i].path, b->models[i].path) &&
+               same_text(a->models[i].chat_template, b->models[i].chat_template);
     }
     return same;
 }

@@ -401,6 +401,14 @@ static bool check_model(const struct check *k, unsigned i)
         (void)snprintf(path, sizeof path, "models[%u].path", i);
         return config_fail_at(k->pl, k->err, path, "a folder or a .gguf file expected");
     }
+    const char *t = m->chat_template;
+    if (t && (!*t || t[strspn(t, "abcdefghijklmnopqrstuvwxyz0123456789.-")])) {
+        char path[YAML_LINES_PATH];
+        (void)snprintf(path, sizeof path, "models[%u].chat_template", i);
+        return config_fail_at(k->pl, k->err, path,
+                              "'%.64s' is no chat template, a name such as chatml or null expected",
+                              t);
+    }
     return true;
 }
 

@@ -35,6 +35,7 @@ static const char usage[] =
     "      --prompt TEXT          what to continue; '-' reads it from standard input\n"
     "      --chat                 the prompt is a user's message: the model's template goes around "
     "it\n"
+    "      --chat-template NAME   another template than that of the model's files\n"
     "      --max-tokens N         default: to the end of the context\n"
     "      --temperature X        default 1; 0 takes the most likely token\n"
     "      --top-k N  --top-p X  --min-p X  --typical-p X\n"
@@ -107,13 +108,14 @@ enum other_option {
     OTHER_MODEL = 1000,
     OTHER_PROMPT,
     OTHER_CHAT,
+    OTHER_CHAT_TEMPLATE,
     OTHER_THREADS,
     OTHER_JSON,
     OTHER_HELP
 };
 
 struct options {
-    const char *model, *prompt;
+    const char *model, *prompt, *chat_template;
     bool is_chat, is_json;
     int n_threads;
     json_t *params;
@@ -247,6 +249,10 @@ static bool take_other(int c, struct options *o)
     case OTHER_CHAT:
         o->is_chat = true;
         return true;
+    case OTHER_CHAT_TEMPLATE:
+        o->chat_template = optarg;
+        o->is_chat = true;
+        return true;
     case OTHER_JSON:
         o->is_json = true;
         return true;
@@ -262,6 +268,7 @@ static void long_options(struct option *longs)
         {"model", required_argument, NULL, OTHER_MODEL},
         {"prompt", required_argument, NULL, OTHER_PROMPT},
         {"chat", no_argument, NULL, OTHER_CHAT},
+        {"chat-template", required_argument, NULL, OTHER_CHAT_TEMPLATE},
         {"threads", required_argument, NULL, OTHER_THREADS},
         {"json", no_argument, NULL, OTHER_JSON},
         {"help", no_argument, NULL, OTHER_HELP},
@@ -278,7 +285,7 @@ static void long_options(struct option *longs)
 /* -1: go on; otherwise the exit status. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
-    struct option longs[N_PARAMS + 8];
+    struct option longs[N_PARAMS + 9];
     int c;
     long_options(longs);
     optind = 1;
@@ -345,14 +352,15 @@ static bool read_stdin(struct buf *b, struct engine_error *err)
 
 static bool encode_chat(struct run *r, struct slice text)
 {
-    const struct tokenizer *t = engine_tokenizer(r->engine);
     struct chat_message m = {.role = "user", .content = text.p, .content_len = text.len};
-    struct engine_error ignored = {.code = ENGINE_OK};
-    if (chat_render(t, "chatml", &m, 1, &r->prompt, &r->n_prompt, &ignored)) {
-        return true;
-    }
-    return chat_render(t, "plain", &m, 1, &r->prompt, &r->n_prompt,
-                       &r->err); /* the vocabulary has no markers */
+    struct chat *chat = NULL;
+    size_t len;
+    const char *template = engine_chat_template(r->engine, &len);
+    bool ok = chat_open(&chat, engine_tokenizer(r->engine), r->o->chat_template, template, len,
+                        &r->err) &&
+              chat_render(chat, &m, 1, &r->prompt, &r->n_prompt, &r->err);
+    chat_close(chat);
+    return ok;
 }
 
 static bool encode_text(struct run *r, struct slice text)

@@ -37,8 +37,8 @@ static json_t *answer(const json_t *line)
     const json_t *talks = json_object_get(line, "talks");
     struct chat_template t = {.style = NULL};
     json_t *texts = json_array();
-    bool is_known = chat_template_recognise(&t, json_string_value(text), json_string_length(text),
-                                            NULL);
+    bool is_known =
+        chat_template_recognise(&t, json_string_value(text), json_string_length(text), NULL);
     for (size_t i = 0; is_known && i < json_array_size(talks); i++) {
         if (json_array_append_new(texts, write_talk(&t, line, json_array_get(talks, i))) != 0) {
             abort();
