@@ -7,6 +7,7 @@
 #include "ctl/ctl_generate.h"
 #include "ctl/ctl_logits.h"
 #include "ctl/ctl_model.h"
+#include "ctl/ctl_perplexity.h"
 #include "ctl/ctl_sample.h"
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,8 @@ static const struct verb {
     {"catalog", ctl_catalog, "what providers accept: show, compare, correct, check, probe"},
     {"fingerprints", ctl_fingerprints, "list and show the records of answers"},
     {"sample", ctl_sample, "the sampler alone: JSON lines in, JSON lines out"},
-    {"model", ctl_model, "what a model's files hold, whether they are whole, other types of them"},
+    {"model", ctl_model, "fetch a model, what its files hold, whether they are whole, other types of them"},
+    {"perplexity", ctl_perplexity, "how well a model predicts a text"},
     {"logits", ctl_logits, "raw logits of a model for given token ids"},
 };
 

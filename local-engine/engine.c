@@ -135,6 +135,11 @@ const struct tokenizer *engine_tokenizer(const struct engine *e)
     return e->tokenizer;
 }
 
+const struct model *engine_model(const struct engine *e)
+{
+    return e->model;
+}
+
 const char *engine_chat_template(const struct engine *e, size_t *len)
 {
     *len = e->chat_template_len;

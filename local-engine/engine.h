@@ -28,6 +28,7 @@ ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
                                     const struct engine_options *o, struct engine_error *err);
 void engine_close(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
+const struct model *engine_model(const struct engine *e); /* for measuring it alone */
 /* The text of the chat template in the model's files, for chat_open(); NULL: there is none. */
 const char *engine_chat_template(const struct engine *e, size_t *len);
 const struct model_shape *engine_shape(const struct engine *e);

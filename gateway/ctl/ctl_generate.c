@@ -321,8 +321,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 /* ---- the model and the prompt */
 
-/* The folder or file of a model's name; whether it is one is the engine's to say. */
-static bool find_model(const char *name, char path[PATH_MAX], struct engine_error *err)
+bool ctl_generate_find_model(const char *name, char *path, struct engine_error *err)
 {
     if (strcmp(name, "local") != 0) {
         (void)snprintf(path, PATH_MAX, "%s", name);
@@ -588,7 +587,7 @@ static bool generate(struct run *r)
     struct engine_options options = {.n_threads = r->o->n_threads, .n_sessions_max = 1};
     if (!complete_params(r->o->params, &r->err) ||
         !link_params_parse(r->o->params, &r->params, &r->err) ||
-        !find_model(r->o->model, folder, &r->err) ||
+        !ctl_generate_find_model(r->o->model, folder, &r->err) ||
         !engine_open(&r->engine, folder, &options, &r->err) || !encode(r)) {
         return false;
     }
