@@ -27,7 +27,8 @@ static const struct verb {
     {"catalog", ctl_catalog, "what providers accept: show, compare, correct, check, probe"},
     {"fingerprints", ctl_fingerprints, "list and show the records of answers"},
     {"sample", ctl_sample, "the sampler alone: JSON lines in, JSON lines out"},
-    {"model", ctl_model, "fetch a model, what its files hold, whether they are whole, other types of them"},
+    {"model", ctl_model,
+     "fetch a model, what its files hold, whether they are whole, other types of them"},
     {"perplexity", ctl_perplexity, "how well a model predicts a text"},
     {"logits", ctl_logits, "raw logits of a model for given token ids"},
 };

@@ -9,6 +9,9 @@ static const struct {
     int (*fn)(int argc, char **argv);
     const char *usage, *text;
 } verbs[] = {
+    {"pull", ctl_model_pull,
+     "pull URL|hf:OWNER/REPO[:FILE] [--dir FOLDER] [--sha256 HEX] [--force]",
+     "fetches a model's files; what was begun goes on"},
     {"info", ctl_model_info, "info PATH [--json]",
      "family, shape, tensors by type, tokenizer, memory needed"},
     {"verify", ctl_model_verify, "verify PATH [--sha256 HEX] [--json]",

@@ -1,5 +1,5 @@
-/* ctl_model.h - isothermctl model: what a model's files hold, whether they are whole, and other
- * forms of them. */
+/* ctl_model.h - isothermctl model: fetching a model, what its files hold, whether they are whole,
+ * and other forms of them. */
 #ifndef ISOTHERM_CTL_MODEL_H
 #define ISOTHERM_CTL_MODEL_H
 
@@ -8,6 +8,7 @@
 int ctl_model(int argc, char **argv);
 
 /* Its own verbs, a file each. */
+int ctl_model_pull(int argc, char **argv); /* 130: interrupted */
 int ctl_model_info(int argc, char **argv);
 int ctl_model_verify(int argc, char **argv);
 int ctl_model_quantize(int argc, char **argv);

@@ -30,7 +30,8 @@
 
 static const char usage[] =
     "usage: isothermctl perplexity [-m MODEL] FILE [options]\n"
-    "How well a model predicts the text in FILE ('-': standard input): the exponential of the mean\n"
+    "How well a model predicts the text in FILE ('-': standard input): the exponential of the "
+    "mean\n"
     "negative log-likelihood of its tokens, with a 95 % confidence interval.\n"
     "  -m, --model MODEL  a model's folder or .gguf file, or 'local' (default): the one that came\n"
     "                     with the program\n"
@@ -94,9 +95,12 @@ static int misused(const char *what)
 static int parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        {"model", required_argument, NULL, 'm'},   {"context", required_argument, NULL, 'c'},
-        {"stride", required_argument, NULL, 's'},  {"threads", required_argument, NULL, 't'},
-        {"json", no_argument, NULL, 'j'},          {"help", no_argument, NULL, 'h'},
+        {"model", required_argument, NULL, 'm'},
+        {"context", required_argument, NULL, 'c'},
+        {"stride", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int c;
@@ -178,9 +182,9 @@ static bool encode(struct run *r, const struct buf *text)
     free(ids);
     r->n_ids = n + has_bos;
     r->n_bytes = text->len;
-    return r->n_ids >= 2 || engine_fail(&r->err, ENGINE_BAD_PARAM, "file",
-                                        "'%s' has %zu tokens: at least 2 are needed", r->o->file,
-                                        r->n_ids);
+    return r->n_ids >= 2 ||
+           engine_fail(&r->err, ENGINE_BAD_PARAM, "file",
+                       "'%s' has %zu tokens: at least 2 are needed", r->o->file, r->n_ids);
 }
 
 static bool check_ids(struct run *r)
@@ -293,8 +297,7 @@ static bool run_window(struct run *r, size_t from, size_t end, size_t fresh)
             return false;
         }
         for (size_t i = 0; i < n; i++) {
-            if (rows[i].logits &&
-                !count(r, nll(rows[i].logits, r->n_vocab, r->ids[at + i + 1]))) {
+            if (rows[i].logits && !count(r, nll(rows[i].logits, r->n_vocab, r->ids[at + i + 1]))) {
                 return false;
             }
         }
@@ -365,8 +368,8 @@ int ctl_perplexity(int argc, char **argv)
     struct run r = {.o = &o, .shows_progress = isatty(STDERR_FILENO) == 1};
     status = measure(&r) ? 0 : r.err.code == ENGINE_BAD_PARAM ? 2 : 1;
     if (status) {
-        (void)fprintf(stderr, "%sisothermctl perplexity: %s\n",
-                      r.shows_progress ? "\r\033[K" : "", r.err.text);
+        (void)fprintf(stderr, "%sisothermctl perplexity: %s\n", r.shows_progress ? "\r\033[K" : "",
+                      r.err.text);
     }
     free(r.ids);
     free(r.logits);
