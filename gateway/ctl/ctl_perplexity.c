@@ -37,8 +37,8 @@ static const char usage[] =
     "                     with the program\n"
     "  --context N        tokens that are seen at once (default: the model's context, at most\n"
     "                     2048)\n"
-    "  --stride N         tokens by which the window moves on, 1 to the context (default: half of\n"
-    "                     it); the smaller, the better the figure and the longer it takes\n"
+    "  --stride N         tokens by which the window moves on, below the context (default: half\n"
+    "                     of it); the smaller, the better the figure and the longer it takes\n"
     "  --threads N        1 to 64 (default: one a core, at most 8)\n"
     "  --json             one JSON object in place of text\n"
     "  --help             this text\n";
@@ -208,9 +208,10 @@ static bool choose_window(struct run *r)
     }
     r->context = (size_t)(context ? context : most < 2048 ? most : 2048);
     r->stride = r->o->stride ? (size_t)r->o->stride : r->context / 2;
-    return r->stride <= r->context ||
+    return r->stride < r->context ||
            engine_fail(&r->err, ENGINE_BAD_PARAM, "stride",
-                       "--stride %zu is longer than the context of %zu: tokens would be left out",
+                       "--stride %zu is not below the context of %zu: nothing would predict a "
+                       "window's first token",
                        r->stride, r->context);
 }
 

@@ -152,10 +152,7 @@ static void show(struct fetch *f, bool is_end)
 static int on_progress(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     (void)a, (void)b, (void)c, (void)d;
-    struct fetch *f = ud;
-    if (f->has_begun) {
-        show(f, false);
-    }
+    (void)ud;
     return is_interrupted;
 }
 
@@ -299,6 +296,7 @@ static size_t on_body(char *bytes, size_t one, size_t n, void *ud)
     }
     sha256_update(&f->sum, bytes, n);
     f->at += (int64_t)n;
+    show(f, false);
     return n;
 }
 
@@ -398,6 +396,8 @@ static bool open_part(struct fetch *f)
         return fail(f, "'%s': %s", f->part, strerror(errno));
     }
     if (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(f->fd); /* it is theirs, also to remove */
+        f->fd = -1;
         return fail(f, "'%s' is being fetched by another process", f->part);
     }
     int note = open(f->note, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
