@@ -36,7 +36,7 @@ static const struct shipped {
 } shipped[] = {
     {"ai21", 40, 2},
     {"alibaba-dashscope", 80, 4},
-    {"anthropic", 614, 36},
+    {"anthropic", 614, 37},
     {"aws-bedrock", 203, 38},
     {"azure", 101, 1},
     {"cerebras", 55, 0},
