@@ -96,22 +96,21 @@ static bool is_break(char c)
     return c == '\r' || c == '\n';
 }
 
-static char lower(char c)
+static char lower(char c, bool is_caseless)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    return is_caseless && c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
 /* 's 't 're 've 'm 'll 'd; s is behind the apostrophe. The length with it; without case, U+017F is
  * an s, too. */
 static size_t match_contraction(const char *s, size_t len, bool is_caseless)
 {
-    char a = len > 0 ? s[0] : '\0', b = len > 1 ? s[1] : '\0';
+    char a = len > 0 ? lower(s[0], is_caseless) : '\0';
+    char b = len > 1 ? lower(s[1], is_caseless) : '\0';
     if (is_caseless && a == '\xc5' && b == '\xbf') {
         return 3;
     }
-    a = is_caseless ? lower(a) : a;
-    b = is_caseless ? lower(b) : b;
-    if (a == 's' || a == 't' || a == 'm' || a == 'd') {
+    if (a != '\0' && strchr("stmd", a)) {
         return 2;
     }
     return (b == 'e' && (a == 'r' || a == 'v')) || (a == 'l' && b == 'l') ? 3 : 0;
