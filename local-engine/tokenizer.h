@@ -1,11 +1,12 @@
-/* tokenizer.h - text <-> token ids, from a Hugging Face tokenizer.json. Immutable after loading;
- * safe to share between threads.
+/* tokenizer.h - text <-> token ids, from a Hugging Face tokenizer.json (of a .gguf file's metadata:
+ * tokenizer_gguf.h). Immutable after loading; safe to share between threads.
  *
- * Two kinds: byte-level BPE (GPT-2 and its kin: pre-tokenisation by regular expression, bytes as
- * printable characters) and BPE in SentencePiece's manner (spaces as U+2581, byte fallback <0xNN>).
- * Ordinary text never becomes a special token: the spelling of one in a user's text is encoded as
- * text. Two exceptions to "the ids of a text give back its bytes": a vocabulary that normalizes
- * (NFC), and U+2581 itself in SentencePiece's manner, which comes back as a space.
+ * Three kinds: byte-level BPE (GPT-2 and its kin: pre-tokenisation by regular expression, bytes as
+ * printable characters), and in SentencePiece's manner (spaces as U+2581, byte fallback <0xNN>) BPE
+ * and Unigram. Ordinary text never becomes a special token: the spelling of one in a user's text is
+ * encoded as text. Three exceptions to "the ids of a text give back its bytes": a vocabulary that
+ * normalizes (NFC, lower case ...), U+2581 itself in SentencePiece's manner, which comes back as a
+ * space, and the unknown token of one without byte fallback.
  */
 #ifndef ISOTHERM_TOKENIZER_H
 #define ISOTHERM_TOKENIZER_H
