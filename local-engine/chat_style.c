@@ -19,22 +19,27 @@ bool chat_style_content(struct chat_text *o, const struct chat_message *m)
     return chat_text_put(o, m->content, m->content_len);
 }
 
-/* Bytes of the white space that begins at p, by Unicode as Python's str.strip() has it; 0: none. */
+/* White space by Unicode as Python's str.strip() has it, in UTF-8; the single bytes are
+ * in space_len(). */
+static const char *const wide_spaces[] = {
+    "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
+    "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
+    "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
+    "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+
+/* Bytes of the white space that begins at p; 0: none. */
 static size_t space_len(const unsigned char *p, size_t n)
 {
-    if (n >= 1 && ((p[0] >= 0x09 && p[0] <= 0x0d) || (p[0] >= 0x1c && p[0] <= 0x20))) {
+    if (n > 0 && ((p[0] >= 0x09 && p[0] <= 0x0d) || (p[0] >= 0x1c && p[0] <= 0x20))) {
         return 1;
     }
-    if (n >= 2 && p[0] == 0xc2) {
-        return p[1] == 0x85 || p[1] == 0xa0 ? 2 : 0;
+    for (size_t i = 0; i < sizeof wide_spaces / sizeof *wide_spaces; i++) {
+        size_t len = strlen(wide_spaces[i]);
+        if (n >= len && memcmp(p, wide_spaces[i], len) == 0) {
+            return len;
+        }
     }
-    if (n < 3 || p[0] < 0xe1 || p[0] > 0xe3) {
-        return 0;
-    }
-    unsigned code = (unsigned)(p[0] & 0x0f) << 12 | (unsigned)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
-    bool is_space = code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 ||
-                    code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
-    return is_space ? 3 : 0;
+    return 0;
 }
 
 static size_t space_len_before(const unsigned char *p, size_t n)
@@ -196,17 +201,24 @@ static bool write_llama3(struct chat_text *o, const struct chat_variant *v,
 
 /* ---- gemma; gemma3 takes a system message into the first turn */
 
+/* `system`: goes in front of the content, NULL: nothing. */
+static bool put_gemma_turn(struct chat_text *o, const struct chat_message *system,
+                           const struct chat_message *m)
+{
+    return chat_text_mark(o, "<start_of_turn>") &&
+           chat_text_puts(o, chat_style_is(m, "assistant") ? "model" : m->role) &&
+           chat_text_puts(o, "\n") &&
+           (!system || (chat_style_content(o, system) && chat_text_puts(o, "\n\n"))) &&
+           put_trimmed(o, m) && chat_text_mark(o, "<end_of_turn>") && chat_text_puts(o, "\n");
+}
+
 static bool write_gemma_turns(struct chat_text *o, const struct chat_variant *v,
                               const struct chat_message *m, size_t n, size_t first)
 {
     bool ok = put_bos(o, v);
     for (size_t i = first; ok && i < n; i++) {
-        ok = chat_style_check_turn(o, m, first, i) && chat_text_mark(o, "<start_of_turn>") &&
-             chat_text_puts(o, chat_style_is(&m[i], "assistant") ? "model" : m[i].role) &&
-             chat_text_puts(o, "\n") &&
-             (first == 0 || i > first ||
-              (chat_style_content(o, &m[0]) && chat_text_puts(o, "\n\n"))) &&
-             put_trimmed(o, &m[i]) && chat_text_mark(o, "<end_of_turn>") && chat_text_puts(o, "\n");
+        ok = chat_style_check_turn(o, m, first, i) &&
+             put_gemma_turn(o, first == 1 && i == 1 ? &m[0] : NULL, &m[i]);
     }
     return ok && chat_text_mark(o, "<start_of_turn>") && chat_text_puts(o, "model\n");
 }

@@ -80,16 +80,19 @@ static void skip_comment(struct squeeze *s)
     s->p += s->p < s->end ? 2 : 0;
 }
 
+static bool is_tag(const struct squeeze *s)
+{
+    return starts(s, "{{") || starts(s, "{%") || starts(s, "{#");
+}
+
 /* The text between two tags, by the rules of transformers: the line break behind a block and the
  * white space before one are not written. */
 static void squeeze_text(struct squeeze *s, bool takes_space)
 {
     bool is_behind_block = s->n >= 2 && s->out[s->n - 2] == '%';
     size_t from = s->n;
-    if (is_behind_block && s->p < s->end && *s->p == '\n') {
-        s->p++;
-    }
-    while (s->p < s->end && !starts(s, "{{") && !starts(s, "{%") && !starts(s, "{#")) {
+    s->p += is_behind_block && *s->p == '\n'; /* called where there is a byte */
+    while (s->p < s->end && !is_tag(s)) {
         if (!(takes_space && is_white(*s->p) && s->n == from)) {
             s->out[s->n++] = *s->p;
         }

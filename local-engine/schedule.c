@@ -190,8 +190,7 @@ static json_t *model_object(const struct served *m)
                      "params", (json_int_t)shape->n_params, "bytes",
                      (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
                      "template", m->model.chat ? chat_name(m->model.chat) : "unknown",
-                     "fingerprint",
-                     engine_fingerprint(m->model.engine));
+                     "fingerprint", engine_fingerprint(m->model.engine));
 }
 
 static void say_ready(struct schedule *s)

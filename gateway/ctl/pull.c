@@ -521,32 +521,45 @@ static bool put_in_place(struct fetch *f)
     return true;
 }
 
-enum pull_end pull_file(const struct pull *p, struct pull_result *out, char error[512])
+/* NULL, or why it cannot begin. */
+static const char *init(struct fetch *f, const struct pull *p, char error[512])
 {
-    struct fetch f = {.p = p, .fd = -1, .total = -1, .error = error, .began_s = now_s()};
+    *f = (struct fetch){.p = p, .fd = -1, .total = -1, .error = error, .began_s = now_s()};
     const char *slash = strrchr(p->path, '/'), *why = pull_check_url(p->url);
     error[0] = '\0';
-    sha256_init(&f.sum);
-    (void)snprintf(f.name, sizeof f.name, "%s", slash ? slash + 1 : p->path);
-    if (snprintf(f.part, sizeof f.part, "%s.part", p->path) >= (int)sizeof f.part - 5) {
+    sha256_init(&f->sum);
+    (void)snprintf(f->name, sizeof f->name, "%s", slash ? slash + 1 : p->path);
+    if (snprintf(f->part, sizeof f->part, "%s.part", p->path) >= (int)sizeof f->part - 5) {
         why = "the path is too long";
     }
-    (void)snprintf(f.note, sizeof f.note, "%.*s.etag", (int)sizeof f.note - 6, f.part);
-    f.easy = why ? NULL : curl_easy_init();
-    bool ok = f.easy ? true : fail(&f, "'%.200s': %s", p->url, why ? why : "out of memory");
-    ok = ok && open_part(&f) && fetch_bytes(&f) && check_hash(&f, out) && put_in_place(&f);
-    if (!ok && f.has_begun && p->shows_bar) {
+    (void)snprintf(f->note, sizeof f->note, "%.*s.etag", (int)sizeof f->note - 6, f->part);
+    f->easy = why ? NULL : curl_easy_init();
+    return f->easy ? NULL : why ? why : "out of memory";
+}
+
+static void release(struct fetch *f, bool is_done)
+{
+    if (!is_done && f->has_begun && f->p->shows_bar) {
         (void)fputc('\n', stderr);
     }
+    if (f->fd >= 0) {
+        if (!is_done && f->at == 0) {
+            (void)unlink(f->part); /* nothing is in it */
+        }
+        (void)close(f->fd); /* synced, or only a part */
+    }
+    curl_easy_cleanup(f->easy);
+}
+
+enum pull_end pull_file(const struct pull *p, struct pull_result *out, char error[512])
+{
+    struct fetch f;
+    const char *why = init(&f, p, error);
+    bool ok = why ? fail(&f, "'%.200s': %s", p->url, why) : open_part(&f);
+    ok = ok && fetch_bytes(&f) && check_hash(&f, out) && put_in_place(&f);
     out->n_bytes = f.at;
     out->n_kept = f.n_kept;
-    if (f.fd >= 0) {
-        if (!ok && f.at == 0) {
-            (void)unlink(f.part); /* nothing is in it */
-        }
-        (void)close(f.fd); /* synced, or only a part */
-    }
-    curl_easy_cleanup(f.easy);
+    release(&f, ok);
     return ok ? PULL_DONE : is_interrupted ? PULL_INTERRUPTED : PULL_FAILED;
 }
 
