@@ -67,10 +67,11 @@ struct config_alias {
     char **targets; /* in the order in which they are asked */
     unsigned n_targets;
 };
+/* local models: local/<name>; the first is `local` */
 struct config_model {
     char *name, *path;
     char *chat_template; /* a name of local-engine/chat_style.c; NULL: as the model's files say */
-};                       /* local models: local/<name>; the first is `local` */
+};
 
 struct config {
     char *listen;        /* "127.0.0.1:4117"; "" : no TCP */
