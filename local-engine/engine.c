@@ -9,6 +9,7 @@
 #include "chat_source.h"
 #include "session.h"
 #include "sha256.h"
+#include "tokenizer_source.h"
 #include "weights.h"
 
 #include <assert.h>
@@ -84,7 +85,8 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
     }
     e->shape = model_get_shape(e->model);
     e->weight_bytes = (int64_t)weights_file_bytes(model_weights(e->model));
-    if (!tokenizer_open(&e->tokenizer, folder_of(e), err) || !check_end_ids(e, err) ||
+    if (!tokenizer_source_open(&e->tokenizer, model_weights(e->model), err) ||
+        !check_end_ids(e, err) ||
         !chat_source_read(model_weights(e->model), &e->chat_template, &e->chat_template_len, err) ||
         !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
         return false;

@@ -3,8 +3,10 @@
 #include "quantize_private.h"
 
 #include "filemap.h"
+#include "tokenizer_source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -116,21 +118,47 @@ static bool check_config(const json_t *config, struct engine_error *err)
     return true;
 }
 
+/* What the companions of tokenizer.json say: all of it in a key of ours, and as far as the format
+ * has keys, in those. */
+static bool write_ids(struct gguf_writer *w, const struct weights *from, struct engine_error *err)
+{
+    struct tokenizer *t = NULL;
+    size_t n_eos;
+    if (!tokenizer_open(&t, from->folder, err)) {
+        return false;
+    }
+    const int32_t *eos = tokenizer_eos(t, &n_eos), bos = tokenizer_bos(t);
+    json_t *ends = json_array(), *config = json_pack("{s:b,s:O}", "add_bos_token",
+                                                     tokenizer_adds_bos(t), "eos_token_id", ends);
+    bool ok =
+        config && (bos < 0 || json_object_set_new(config, "bos_token_id", json_integer(bos)) == 0);
+    for (size_t i = 0; ok && i < n_eos; i++) {
+        ok = json_array_append_new(ends, json_integer(eos[i])) == 0;
+    }
+    char *text = ok ? json_dumps(config, JSON_COMPACT) : NULL;
+    if (text) {
+        gguf_write_string(w, TOKENIZER_SOURCE_CONFIG, text, strlen(text));
+    }
+    if (bos >= 0) {
+        gguf_write_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)bos);
+    }
+    if (n_eos > 0) {
+        gguf_write_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)eos[0]);
+    }
+    gguf_write_bool(w, "tokenizer.ggml.add_bos_token", tokenizer_adds_bos(t));
+    json_decref(config);
+    json_decref(ends);
+    tokenizer_close(t);
+    ok = text != NULL;
+    free(text);
+    return ok || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the tokenizer");
+}
+
 static bool write_tokenizer(struct gguf_writer *w, const struct weights *from,
                             struct engine_error *err)
 {
-    static const char *const IDS[] = {"bos_token_id", "eos_token_id"};
     char path[4200];
     struct filemap map = {0};
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *id = json_object_get(from->config, IDS[i]);
-        char key[64];
-        (void)snprintf(key, sizeof key, "tokenizer.ggml.%s", IDS[i]);
-        if (json_is_integer(id) && json_integer_value(id) >= 0 &&
-            json_integer_value(id) <= INT32_MAX) {
-            gguf_write_u32(w, key, (uint32_t)json_integer_value(id));
-        }
-    }
     (void)snprintf(path, sizeof path, "%s/tokenizer.json", from->folder);
     if (access(path, F_OK) != 0) {
         return true;
@@ -138,9 +166,9 @@ static bool write_tokenizer(struct gguf_writer *w, const struct weights *from,
     if (!filemap_open(&map, path, "tokenizer.json", 1, "tokenizer", err)) {
         return false;
     }
-    gguf_write_string(w, "tokenizer.huggingface.json", (const char *)map.bytes, map.n);
+    gguf_write_string(w, TOKENIZER_SOURCE_JSON, (const char *)map.bytes, map.n);
     filemap_close(&map);
-    return true;
+    return write_ids(w, from, err);
 }
 
 static bool write_config(struct gguf_writer *w, const struct weights *from,

@@ -4,7 +4,7 @@
 
 #include "gateway/base/program.h"
 #include "local-engine/model.h"
-#include "local-engine/tokenizer.h"
+#include "local-engine/tokenizer_source.h"
 #include "local-engine/weights.h"
 
 #include <ctype.h>
@@ -51,15 +51,8 @@ static bool check_model(struct verify *v)
 
 static bool check_tokenizer(struct verify *v)
 {
-    char path[4200];
     struct tokenizer *t = NULL;
-    const char *folder = weights_folder(v->weights);
-    int n = snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    if (weights_gguf(v->weights) && (n >= (int)sizeof path || access(path, F_OK) != 0)) {
-        (void)snprintf(v->note, sizeof v->note, "not checked: no tokenizer.json beside the file");
-        return true;
-    }
-    bool ok = tokenizer_open(&t, folder, &v->err);
+    bool ok = tokenizer_source_open(&t, v->weights, &v->err);
     tokenizer_close(t);
     return ok;
 }

@@ -1,5 +1,5 @@
 /* test_gguf.c - files as they should be, and every way in which one may lie. */
-#include "gguf_bytes.h"
+#include "gguf_builder.h"
 #include "local-engine/gguf.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* test_weights.c - folders and .gguf files of one model give the same bits, damaged files are
  * refused or run, and the numbers that are written are the nearest of their type. */
-#include "gguf_bytes.h"
+#include "gguf_builder.h"
 #include "local-engine/gguf.h"
 #include "local-engine/model.h"
 #include "local-engine/quantize.h"

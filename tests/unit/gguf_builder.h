@@ -1,4 +1,4 @@
-/* gguf_bytes.h - builds .gguf files byte by byte, right or wrong, for the tests of their readers.
+/* gguf_builder.h - builds .gguf files byte by byte, right or wrong, for the tests of their readers.
  */
 #ifndef ISOTHERM_TEST_GGUF_BYTES_H
 #define ISOTHERM_TEST_GGUF_BYTES_H
