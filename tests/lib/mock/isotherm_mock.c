@@ -505,7 +505,7 @@ static bool say(const char *what, const char *why)
 /* Without a catalog of that name beside the program only "scripted" is there. */
 static bool open_catalog(void)
 {
-    struct catalog_error err;
+    struct catalog_error err = {.code = CATALOG_OK};
     char found[4096], why[600];
     bool is_there = app.o.catalog || paths_find("catalog.db", found, sizeof found);
     const char *path = app.o.catalog ? app.o.catalog : found;

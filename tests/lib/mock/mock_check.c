@@ -626,7 +626,7 @@ static bool look_at(struct mock_check *c, const struct mock_request *r, const ch
     enum catalog_route route = r->is_also   ? CATALOG_CHAT_ALSO
                                : r->is_text ? CATALOG_TEXT
                                             : CATALOG_CHAT;
-    struct catalog_error err;
+    struct catalog_error err = {.code = CATALOG_OK};
     *l = (struct look){.r = r};
     if (!snapshot_rules(c->snapshot, r->provider->id, r->model, route, day, &l->rules, &err)) {
         return false;
