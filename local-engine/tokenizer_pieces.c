@@ -47,18 +47,19 @@ static size_t copy(char *out, const char *s, size_t len)
     return len;
 }
 
-/* Writes a byte-level spelling's bytes; one that holds another character stands for itself, as in
- * Hugging Face's decoder. */
+/* Writes a byte-level spelling's bytes; one that holds another character, or bytes that are none (a
+ * .gguf file's may), stands for itself, as in Hugging Face's decoder. */
 static size_t put_bytes(const int16_t *table, const char *s, size_t len, char *out)
 {
     size_t n = 0;
     uint32_t cp = 0;
     for (size_t i = 0; i < len;) {
-        i += codepoint_read(s + i, len - i, &cp);
-        if (cp >= BYTE_CHARS_MAX || table[cp] < 0) {
+        size_t read = codepoint_read(s + i, len - i, &cp);
+        if (read == 0 || cp >= BYTE_CHARS_MAX || table[cp] < 0) {
             return copy(out, s, len);
         }
         out[n++] = (char)table[cp];
+        i += read;
     }
     return n;
 }

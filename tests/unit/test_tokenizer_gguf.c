@@ -323,6 +323,22 @@ static void test_user_defined(void **state)
     tokenizer_close(t);
 }
 
+static void test_a_token_need_not_be_utf8(void **state)
+{
+    (void)state;
+    const struct small s = {
+        .model = "gpt2", .pre = "gpt-2", .tokens = "a|b|ab|+\xa0|\xff", .merges = "a b"};
+    struct engine_error err = {0};
+    size_t len = 0;
+    struct tokenizer *t = make_small(&s, &err);
+    assert_non_null(t);
+    assert_memory_equal(tokenizer_piece(t, 3, false, &len), "+\xa0", 2);
+    assert_int_equal(len, 2);
+    assert_memory_equal(tokenizer_piece(t, 4, false, &len), "\xff", 1);
+    assert_int_equal(len, 1);
+    tokenizer_close(t);
+}
+
 static void test_unigram(void **state)
 {
     (void)state;
@@ -400,9 +416,12 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_ids),      cmocka_unit_test(test_scores_decide),
-        cmocka_unit_test(test_user_defined),  cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_ends_of_turns), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_ids),
+                                       cmocka_unit_test(test_scores_decide),
+                                       cmocka_unit_test(test_user_defined),
+                                       cmocka_unit_test(test_unigram),
+                                       cmocka_unit_test(test_a_token_need_not_be_utf8),
+                                       cmocka_unit_test(test_ends_of_turns),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("tokenizer_gguf", tests, NULL, NULL);
 }
