@@ -23,7 +23,7 @@ struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
 };
-/* `path`: a folder or a .gguf file. Beside a .gguf file lies tokenizer.json. */
+/* `path`: a folder or a .gguf file. Its tokenizer: see tokenizer_source.h. */
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
                                     const struct engine_options *o, struct engine_error *err);
 void engine_close(struct engine *e);
