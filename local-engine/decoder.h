@@ -25,6 +25,7 @@ struct decoder_defaults {
     int32_t head_dim;                          /* 0: hidden_size / num_attention_heads */
     int32_t context;                           /* 0: 2048 */
     double theta;
+    double eps; /* 0: 1e-6 */
     bool is_tied;
     bool can_rotate_in_part; /* partial_rotary_factor below 1 */
 };

@@ -81,7 +81,8 @@ bool decoder_configure(struct model *m, const json_t *config, const struct decod
     double eps;
     if (!model_config_word(config, d->activation_field, d->activation, err) ||
         !configure_shape(s, config, d, err) || !configure_heads(s, config, d, err) ||
-        !model_config_real(config, "rms_norm_eps", 0.0, 1.0, 1e-6, &eps, err) ||
+        !model_config_real(config, "rms_norm_eps", 0.0, 1.0, d->eps > 0.0 ? d->eps : 1e-6, &eps,
+                           err) ||
         !model_config_bool(config, "tie_word_embeddings", d->is_tied, &m->is_tied, err) ||
         !configure_rotated(m, config, d->can_rotate_in_part, err)) {
         return false;

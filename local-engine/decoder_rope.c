@@ -1,5 +1,6 @@
 /* decoder_rope.c - rotary positions as config.json describes them: rope_theta, and rope_scaling or
- * (newer files) rope_parameters, which may hold an object for each kind of layer. */
+ * (newer files) rope_parameters, which may hold an object for each kind of layer. Where a file says
+ * the same field twice, the one that transformers 5 reads counts. */
 #include "decoder.h"
 
 #include "rope.h"
@@ -44,12 +45,13 @@ static bool factor(const struct description *d, double *out, struct engine_error
     return real(d, "factor", 1.0, FACTOR_MAX, MODEL_CONFIG_REAL_REQUIRED, out, err);
 }
 
-/* The context that the model was trained on: beside the scaling, or (phi3) in the file itself. */
+/* The context that the model was trained on: in the file itself (phi3), else beside the scaling. */
 static bool original(const struct description *d, double fallback, double *out,
                      struct engine_error *err)
 {
     static const char *const field = "original_max_position_embeddings";
-    return find(d, field)
+    const json_t *own = json_object_get(d->config, field);
+    return !own || json_is_null(own)
                ? real(d, field, 2.0, MODEL_CONTEXT_MAX, fallback, out, err)
                : model_config_real(d->config, field, 2.0, MODEL_CONTEXT_MAX, fallback, out, err);
 }
@@ -144,23 +146,29 @@ static bool divide_by_list(struct description *d, const char *field, struct engi
     return true;
 }
 
+/* Dynamic scaling changes nothing within max_position_embeddings, and beyond it every frequency
+ * with every token. Sequences end there. */
+static bool scale_dynamic(struct description *d, struct engine_error *err)
+{
+    double by;
+    return factor(d, &by, err);
+}
+
 /* LongRoPE has one list for texts within the original context and another for longer ones, and a
  * text that grows past it would change all its keys. Sequences end at the original context here,
  * so the short list is always the right one. */
 static bool scale_long(struct description *d, struct engine_error *err)
 {
-    double first, by = 1.0;
+    double first, by;
     if (!original(d, (double)*d->context, &first, err)) {
         return false;
     }
     bool has_original = find(d, "original_max_position_embeddings") ||
                         model_config_find(d->config, "original_max_position_embeddings");
-    if (has_original) {
-        by = (double)*d->context / first;
-    } else if (!find(d, "attention_factor") && !factor(d, &by, err)) {
-        return false;
-    }
-    if (!real(d, "attention_factor", 1e-6, FACTOR_MAX, rope_long_gain(by, first), &d->gain, err) ||
+    bool needs_factor = !has_original && !find(d, "attention_factor");
+    by = (double)*d->context / first;
+    if (((find(d, "factor") || needs_factor) && !factor(d, &by, err)) ||
+        !real(d, "attention_factor", 1e-6, FACTOR_MAX, rope_long_gain(by, first), &d->gain, err) ||
         !divide_by_list(d, "short_factor", err)) {
         return false;
     }
@@ -182,9 +190,9 @@ static bool scale_none(struct description *d, struct engine_error *err)
 static const struct {
     const char *type;
     bool (*scale)(struct description *d, struct engine_error *err);
-} TYPES[] = {{"default", scale_none},   {"linear", scale_linear}, {"llama3", scale_llama3},
-             {"yarn", scale_yarn},      {"longrope", scale_long}, {"su", scale_long},
-             {"factors", scale_factors}};
+} TYPES[] = {{"default", scale_none},    {"linear", scale_linear},  {"llama3", scale_llama3},
+             {"yarn", scale_yarn},       {"longrope", scale_long},  {"su", scale_long},
+             {"dynamic", scale_dynamic}, {"factors", scale_factors}};
 
 static bool scale(struct description *d, struct engine_error *err)
 {
@@ -197,7 +205,7 @@ static bool scale(struct description *d, struct engine_error *err)
         }
     }
     return engine_fail(err, ENGINE_BAD_FILE, "",
-                       "%s: '%srope_type' is '%.40s': default, linear, llama3, yarn or "
+                       "%s: '%srope_type' is '%.40s': default, linear, dynamic, llama3, yarn or "
                        "longrope expected",
                        model_config_file(d->config), d->where, word ? word : "no text");
 }
@@ -213,7 +221,7 @@ static bool find_description(struct description *d, enum model_rope_kind kind,
     const json_t *found = model_config_find(d->config, by_layer[kind]);
     const char *where = by_layer[kind];
     if (!found && kind == MODEL_ROPE_GLOBAL) {
-        bool is_new = parameters && !json_is_null(parameters);
+        bool is_new = (!scaling || json_is_null(scaling)) && parameters;
         found = is_new ? parameters : scaling;
         where = is_new ? "rope_parameters" : "rope_scaling";
     }

@@ -1,7 +1,8 @@
 /* gemma.c - gemma 2 and 3 (text), as in Hugging Face's Gemma2ForCausalLM and Gemma3ForCausalLM:
  * scaled embeddings, norms that multiply by 1 + gain, also after attention and ffn, a gelu gate,
  * local layers between global ones. Gemma 2 caps scores and logits; gemma 3 norms each head's q and
- * k instead and turns positions of its local layers at another base. The larger gemma 3 also read
+ * k instead (its attn_logit_softcapping is a field that the class keeps and does not compute with)
+ * and turns positions of its local layers at another base. The larger gemma 3 also read
  * images (Gemma3ForConditionalGeneration): of them the part that reads text is computed, which is a
  * gemma3_text under another prefix; its text_config leaves out what the class has as defaults.
  */
@@ -55,7 +56,6 @@ static bool configure_gemma3(struct model *m, const json_t *config, struct engin
     int32_t pattern;
     m->has_head_norms = true;
     return configure(m, config, &GEMMA3, err) &&
-           decoder_configure_cap(config, "attn_logit_softcapping", 0.0, &m->attention_cap, err) &&
            decoder_configure_cap(config, "final_logit_softcapping", 0.0, &m->logit_cap, err) &&
            decoder_configure_rope(m, MODEL_ROPE_LOCAL, config, "rope_local_base_freq", 10000.0,
                                   err) &&

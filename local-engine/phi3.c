@@ -7,6 +7,7 @@ static bool configure(struct model *m, const json_t *config, struct engine_error
     static const struct decoder_defaults defaults = {.activation_field = "hidden_act",
                                                      .activation = "silu",
                                                      .theta = 10000.0,
+                                                     .eps = 1e-5,
                                                      .can_rotate_in_part = true};
     m->is_fused = true;
     return decoder_configure(m, config, &defaults, err) &&

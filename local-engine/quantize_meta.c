@@ -83,7 +83,7 @@ static void write_defaults(struct gguf_writer *w, const char *arch, const json_t
                     {"rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1e-6},
                     {"n_positions", "context_length", 1024, 0.0},
                     {"layer_norm_epsilon", "attention.layer_norm_epsilon", 0, 1e-5}};
-    bool is_gpt2 = strcmp(arch, "gpt2") == 0;
+    bool is_gpt2 = strcmp(arch, "gpt2") == 0, is_phi3 = strcmp(arch, "phi3") == 0;
     char key[GGUF_NAME_MAX];
     for (size_t i = is_gpt2 ? 2 : 0; i < (is_gpt2 ? 4u : 2u); i++) {
         (void)snprintf(key, sizeof key, "%s.%s", arch, DEFAULTS[i].key);
@@ -91,7 +91,7 @@ static void write_defaults(struct gguf_writer *w, const char *arch, const json_t
             if (DEFAULTS[i].n > 0) {
                 gguf_write_u32(w, key, (uint32_t)DEFAULTS[i].n);
             } else {
-                gguf_write_f32(w, key, DEFAULTS[i].x);
+                gguf_write_f32(w, key, is_phi3 ? 1e-5 : DEFAULTS[i].x);
             }
         }
     }

@@ -55,7 +55,7 @@ def yarn_gain(s):
 def longrope_gain(c, s):
     if s.get("attention_factor") is not None:
         return s["attention_factor"]
-    factor = c["max_position_embeddings"] / c["original_max_position_embeddings"]
+    factor = s.get("factor") or c["max_position_embeddings"] / c["original_max_position_embeddings"]
     return math.sqrt(1 + math.log(factor) / math.log(c["original_max_position_embeddings"])) if factor > 1 else 1.0
 
 
@@ -150,11 +150,11 @@ def head_dim(c):
 
 
 def scaling(c):
-    return c.get("rope_parameters") or c.get("rope_scaling")
+    return c.get("rope_scaling") or c.get("rope_parameters")
 
 
 def theta_of(c):
-    return (c.get("rope_parameters") or {}).get("rope_theta", c.get("rope_theta", 10000.0))
+    return (scaling(c) or {}).get("rope_theta", c.get("rope_theta", 10000.0))
 
 
 # ---------------------------------------------------------------- families

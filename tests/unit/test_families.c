@@ -128,6 +128,17 @@ static void other_words_for_the_same_give_the_same_bits(void **state)
                        " \"original_max_position_embeddings\": 16, \"mscale\": null}}"},
         {"phi3-longrope", "{\"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1.0, 1.5, 2.5],"
                           " \"long_factor\": [1.0, 4.0, 9.0]}}"},
+        /* of a field that is there twice, the one that transformers 5 reads */
+        {"llama-llama3",
+         "{\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 9}}"},
+        {"llama-yarn", "{\"original_max_position_embeddings\": 16, \"rope_parameters\":"
+                       " {\"rope_type\": \"yarn\", \"rope_theta\": 500, \"factor\": 4,"
+                       " \"beta_fast\": 4, \"beta_slow\": 0.5,"
+                       " \"original_max_position_embeddings\": 3}}"},
+        {"phi3-longrope",
+         "{\"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"longrope\","
+         " \"factor\": 8, \"short_factor\": [1.0, 1.5, 2.5]}}"},
+        {"gemma3", "{\"attn_logit_softcapping\": 1.5}"},
         /* the kind of each layer, as a pattern or one by one */
         {"gemma3", "{\"sliding_window_pattern\": null, \"layer_types\": [\"sliding_attention\","
                    " \"sliding_attention\", \"full_attention\", \"sliding_attention\"]}"},
@@ -160,7 +171,8 @@ static void absent_fields_have_the_values_of_their_class(void **state)
         {"gemma3", "rope_theta", "1000000"},        {"gemma3", "rope_local_base_freq", "10000"},
         {"gemma3", "sliding_window_pattern", "6"},  {"mistral", "sliding_window", "4096"},
         {"mistral", "rope_theta", "10000"},         {"qwen2", "max_window_layers", "28"},
-        {"phi3", "partial_rotary_factor", "1"},     {"phi3", "sliding_window", "\"null\""}};
+        {"phi3", "partial_rotary_factor", "1"},     {"phi3", "sliding_window", "\"null\""},
+        {"phi3", "rms_norm_eps", "1e-5"},           {"qwen3", "rms_norm_eps", "1e-6"}};
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
         char without[80], with[80];
         (void)snprintf(without, sizeof without, "{\"%s\": null}", absent[i].field);
@@ -170,6 +182,13 @@ static void absent_fields_have_the_values_of_their_class(void **state)
             fail();
         }
     }
+}
+
+static void dynamic_scaling_changes_nothing_within_the_context(void **state)
+{
+    (void)state;
+    assert_true(is_alike("llama-linear", "{\"rope_scaling\": null}",
+                         "{\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 8.0}}"));
 }
 
 static void null_is_none_where_absent_is_not(void **state)
@@ -197,6 +216,7 @@ static void contexts_are_those_the_scaling_is_made_for(void **state)
         {"llama-yarn", "{\"max_position_embeddings\": 16}", 64},
         {"llama-yarn", "{\"max_position_embeddings\": 100}", 100},
         {"llama-llama3", "{}", 64},
+        {"llama-llama3", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4}}", 64},
         {"phi3-longrope", "{}", 64},
         {"phi3-longrope", "{\"original_max_position_embeddings\": 1000}", 512},
     };
@@ -210,8 +230,10 @@ static void contexts_are_those_the_scaling_is_made_for(void **state)
 static const struct {
     const char *name, *changes, *text;
 } REFUSED[] = {
-    {"llama-linear", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
-     "'rope_scaling.rope_type' is 'dynamic'"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"ntk\", \"factor\": 2}}",
+     "'rope_scaling.rope_type' is 'ntk'"},
+    {"llama-linear", "{\"rope_scaling\": {\"type\": \"dynamic\"}}",
+     "'rope_scaling.factor' is missing"},
     {"llama-linear", "{\"rope_scaling\": {\"type\": \"a\\nb\", \"factor\": 2}}", "'a?b'"},
     {"llama-linear", "{\"rope_scaling\": {\"type\": 7}}", "is 'no text'"},
     {"llama-linear", "{\"rope_scaling\": 7}", "'rope_scaling' must be an object"},
@@ -230,7 +252,7 @@ static const struct {
     {"llama-llama3",
      "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1,"
      " \"high_freq_factor\": 4}}",
-     "'original_max_position_embeddings' is missing"},
+     "'rope_scaling.original_max_position_embeddings' is missing"},
     {"llama-yarn",
      "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1,"
      " \"factor\": 4}}",
@@ -338,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_words_for_the_same_give_the_same_bits),
         cmocka_unit_test(absent_fields_have_the_values_of_their_class),
+        cmocka_unit_test(dynamic_scaling_changes_nothing_within_the_context),
         cmocka_unit_test(null_is_none_where_absent_is_not),
         cmocka_unit_test(contexts_are_those_the_scaling_is_made_for),
         cmocka_unit_test(what_is_not_computed_is_refused),
