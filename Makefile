@@ -24,7 +24,7 @@ build_packages := gcc libc6-dev pkg-config libjansson-dev libsqlite3-dev libcurl
 demo_packages := curl
 check_packages := libcmocka-dev locales python3-jsonschema
 check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx strace:strace
-reference_packages := python3-numpy
+reference_packages := python3-numpy python3-torch
 lint_packages := libclang-rt-14-dev
 lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
 
@@ -167,12 +167,15 @@ check-e2e: check-deps
 check-sdk: check-deps
 	$(call quietly,built build/node/all/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(sdk_tests)
-# The stored logits of the tiny models against float64 forward passes, computed anew. Debian's own Python has Debian's NumPy.
+# The stored logits of the tiny models against float64 forward passes, computed anew; those passes and the engine against other ones,
+# by PyTorch. Debian's own Python has Debian's NumPy and PyTorch.
 .PHONY: check-families
 check-families: check-deps
 	$(call install_missing,$(reference_packages),/usr/bin/python3:python3)
+	$(call quietly,$(B)/isothermctl)
 	@/usr/bin/python3 tests/vectors/make_logits.py --check
 	@/usr/bin/python3 tests/reference/make_families.py --check
+	@/usr/bin/python3 tests/reference/compare_torch.py $(B)/isothermctl
 # Ours against other people's programs: tokenizers on the files of real models. What npm gives is in build/node-reference.
 reference_tests := $(sort $(wildcard tests/reference/[0-9][0-9]-*.mjs))
 reference_programs := $(patsubst tests/reference/%.c,$(B)/reference/%,$(wildcard tests/reference/*.c))
