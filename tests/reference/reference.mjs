@@ -1,10 +1,11 @@
 // What the comparisons with other people's programs share: packages from build/node-reference, and our side of them.
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const build = process.env.BUILD ?? "build";
+export const build = process.env.BUILD ?? "build";
 const place = "build/node-reference";
 
 function skip(what, why) {
@@ -18,8 +19,17 @@ export async function packages(...names) {
   if (!existsSync(`${place}/installed`)) {
     skip(names.join(", "), existsSync(`${place}/why-not`) ? `npm gave nothing: ${readFileSync(`${place}/why-not`, "utf8")}` : `npm did not run: make ${place}/installed`);
   }
+  const missing = names.find((name) => !existsSync(join(place, "node_modules", name)));
+  if (missing) skip(names.join(", "), `npm has no ${missing} for this processor`);
   const { default: load } = await import(pathToFileURL(resolve(place, "load.mjs")));
   return { modules: [await load(names[0])], folder: (name) => join(place, "node_modules", name) };
+}
+
+// A folder that goes when the program ends.
+export function temporary() {
+  const folder = mkdtempSync(join(tmpdir(), "isotherm-reference-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 // [{ids, bytes}] of texts (buffers).
