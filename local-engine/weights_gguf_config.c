@@ -26,6 +26,7 @@ static const struct weights_field FIELDS[] = {
     {"context_length", "max_position_embeddings", false, true, false},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true, false},
     {"rope.freq_base", "rope_theta", true, false, false},
+    {"rope.freq_base_swa", "rope_local_base_freq", true, false, false},
     {"attention.sliding_window", "sliding_window", false, false, false},
     {"attn_logit_softcapping", "attn_logit_softcapping", true, false, false},
     {"final_logit_softcapping", "final_logit_softcapping", true, false, false},
@@ -137,8 +138,17 @@ static bool put_factors(struct making *m, json_t *scaling, const char *word, con
     return put(m, scaling, word, list);
 }
 
+static bool check_neutral(struct making *m, const char *key, double neutral)
+{
+    double x = neutral;
+    return get_real(m, key, neutral, &x) &&
+           (x == neutral || engine_fail(m->err, ENGINE_BAD_FILE, "",
+                                        "%s: key '%s.%s' is %g, which is not supported",
+                                        gguf_label(m->g), m->arch, key, x));
+}
+
 /* Keys that change the arithmetic and have no word in config.json must be neutral. */
-static bool check_neutral(struct making *m)
+static bool check_all_neutral(struct making *m)
 {
     static const struct {
         const char *key;
@@ -152,14 +162,8 @@ static bool check_neutral(struct making *m)
                 {"attention.max_alibi_bias", 0.0},
                 {"attention.clamp_kqv", 0.0}};
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
-        double x = KEYS[i].neutral;
-        if (!get_real(m, KEYS[i].key, KEYS[i].neutral, &x)) {
+        if (!check_neutral(m, KEYS[i].key, KEYS[i].neutral)) {
             return false;
-        }
-        if (x != KEYS[i].neutral) {
-            return engine_fail(m->err, ENGINE_BAD_FILE, "",
-                               "%s: key '%s.%s' is %g, which is not supported", gguf_label(m->g),
-                               m->arch, KEYS[i].key, x);
         }
     }
     return true;
@@ -177,6 +181,18 @@ static bool put_yarn(struct making *m, json_t *scaling)
         }
     }
     return true;
+}
+
+/* What rotated elements are multiplied with: LongRoPE's files say it in place of the formula. */
+static bool put_gain(struct making *m, json_t *scaling, const char *type)
+{
+    static const char *const key = "rope.scaling.attn_factor";
+    double x = 0.0;
+    if (strcmp(type, "longrope") != 0) {
+        return check_neutral(m, key, 1.0);
+    }
+    return !has(m, key) ||
+           (get_real(m, key, 0.0, &x) && put(m, scaling, "attention_factor", json_real(x)));
 }
 
 static bool put_scaling_numbers(struct making *m, json_t *scaling)
@@ -199,7 +215,7 @@ static bool put_scaling_type(struct making *m, const char *type)
 {
     json_t *scaling = json_object();
     bool ok = scaling && put(m, scaling, "rope_type", json_string(type)) &&
-              put_scaling_numbers(m, scaling) &&
+              put_scaling_numbers(m, scaling) && put_gain(m, scaling, type) &&
               put_factors(m, scaling, "factors", "rope_freqs.weight") &&
               put_factors(m, scaling, "long_factor", "rope_factors_long.weight") &&
               put_factors(m, scaling, "short_factor", "rope_factors_short.weight");
@@ -240,7 +256,7 @@ static bool put_scaling(struct making *m)
                                gguf_label(m->g), key);
         }
     }
-    return strcmp(type, "none") == 0 || put_scaling_type(m, type);
+    return strcmp(type, "none") == 0 ? put_gain(m, NULL, type) : put_scaling_type(m, type);
 }
 
 /* ---------------------------------------------------------------- heads, vocabulary, flags */
@@ -337,13 +353,18 @@ static bool put_gemma_scale(struct making *m, bool is_2)
 
 static bool put_gemma_2(struct making *m)
 {
-    return has(m, "attention.sliding_window") ||
-           put(m, m->config, "sliding_window", json_integer(4096));
+    double base = 10000.0;
+    return get_real(m, "rope.freq_base", base, &base) &&
+           check_neutral(m, "rope.freq_base_swa", base) &&
+           check_neutral(m, "attention.sliding_window_pattern", 2.0) &&
+           (has(m, "attention.sliding_window") ||
+            put(m, m->config, "sliding_window", json_integer(4096)));
 }
 
 static bool put_gemma_3(struct making *m)
 {
-    return put(m, m->config, "rope_local_base_freq", json_real(10000.0)) &&
+    return (has(m, "rope.freq_base_swa") ||
+            put(m, m->config, "rope_local_base_freq", json_real(10000.0))) &&
            (has(m, "rope.freq_base") || put(m, m->config, "rope_theta", json_real(1000000.0)));
 }
 
@@ -394,7 +415,7 @@ json_t *weights_gguf_config(const struct gguf *g, struct engine_error *err)
     bool ok = find_arch(&m);
     const char *type = strcmp(m.arch, "gemma3") == 0 ? "gemma3_text" : m.arch;
     ok = ok && put(&m, m.config, "model_type", json_string(type)) && put_fields(&m) &&
-         put_heads(&m) && put_vocabulary(&m) && put_flags(&m) && check_neutral(&m) &&
+         put_heads(&m) && put_vocabulary(&m) && put_flags(&m) && check_all_neutral(&m) &&
          put_scaling(&m) && put_end_ids(&m) && put_gemma(&m);
     if (!ok) {
         json_decref(m.config);

@@ -231,4 +231,5 @@ def main():
             make(name, seed)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -367,6 +367,8 @@ static void metadata_that_contradict_the_tensors_are_refused(void **state)
         {"llama.rope.dimension_count", "'partial_rotary_factor' is 0.5", 8, false, NULL},
         {"llama.expert_count", "key 'llama.expert_count' is 8, which is not supported", 8, false,
          NULL},
+        {"llama.rope.scaling.attn_factor",
+         "key 'llama.rope.scaling.attn_factor' is 2, which is not supported", 2, false, NULL},
         {"blk.0.attn_q.weight", "tensor 'model.layers.0.self_attn.q_proj.weight' is missing", 0,
          true, NULL},
         {"blk.0.attn_k.weight", "has shape [32, 32], [16, 32] expected", 32, false, NULL},
@@ -401,6 +403,61 @@ static void metadata_that_contradict_the_tensors_are_refused(void **state)
     ok(model_open(&m, path, &err));
     model_close(m);
     free(right.p);
+    (void)unlink(path);
+}
+
+/* As much of a gemma2 as is read before its keys are judged, and one more key. */
+static void write_gemma2(const char *path, const char *key, uint32_t value)
+{
+    static const char *const keys[] = {"embedding_length",     "feed_forward_length",
+                                       "block_count",          "context_length",
+                                       "attention.head_count", "attention.key_length"};
+    struct gguf_bytes b = {0};
+    gguf_put_head(&b, 1, 9);
+    gguf_put_string(&b, "general.architecture", "gemma2");
+    gguf_put_f32(&b, "gemma2.attention.layer_norm_rms_epsilon", 1e-6f);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char full[64];
+        (void)snprintf(full, sizeof full, "gemma2.%s", keys[i]);
+        gguf_put_u32(&b, full, 32);
+    }
+    gguf_put_u32(&b, key, value);
+    gguf_put_tensor(&b, "token_embd.weight", 4, 32, 0, 0);
+    gguf_pad(&b, 32);
+    for (size_t i = 0; i < (size_t)4 * 32 * 4; i++) {
+        gguf_put(&b, "", 1);
+    }
+    write_file(path, &b);
+    free(b.p);
+}
+
+/* Its local layers are every second one, with the positions of the others. */
+static void keys_that_would_change_a_familys_layers_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *text;
+        uint32_t value;
+    } keys[] = {
+        {"gemma2.rope.freq_base_swa", "key 'gemma2.rope.freq_base_swa' is 500, which is not", 500},
+        {"gemma2.rope.freq_base_swa", "tensor 'model.norm.weight' is missing", 10000},
+        {"gemma2.attention.sliding_window_pattern",
+         "key 'gemma2.attention.sliding_window_pattern' is 3, which is not", 3},
+        {"gemma2.attention.sliding_window_pattern", "tensor 'model.norm.weight' is missing", 2},
+        {"gemma2.rope.scaling.attn_factor",
+         "key 'gemma2.rope.scaling.attn_factor' is 3, which is not", 3},
+    };
+    char path[64];
+    temporary(path);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        struct model *m = NULL;
+        struct engine_error err = {.code = ENGINE_OK};
+        write_gemma2(path, keys[i].key, keys[i].value);
+        assert_false(model_open(&m, path, &err));
+        if (!strstr(err.text, keys[i].text)) {
+            fail_msg("%s %u: '%s'", keys[i].key, keys[i].value, err.text);
+        }
+    }
     (void)unlink(path);
 }
 
@@ -475,6 +532,7 @@ int main(void)
         cmocka_unit_test(every_float16_comes_back),
         cmocka_unit_test(float16_is_the_nearest),
         cmocka_unit_test(metadata_that_contradict_the_tensors_are_refused),
+        cmocka_unit_test(keys_that_would_change_a_familys_layers_are_refused),
         cmocka_unit_test(a_file_with_a_changed_byte_is_refused_or_runs),
         cmocka_unit_test(a_file_that_is_cut_is_refused),
     };
