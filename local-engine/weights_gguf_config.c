@@ -361,9 +361,13 @@ static bool put_gemma_2(struct making *m)
             put(m, m->config, "sliding_window", json_integer(4096)));
 }
 
+/* Converters write no window for a model without local layers, where config.json means a default.
+ */
 static bool put_gemma_3(struct making *m)
 {
-    return (has(m, "rope.freq_base_swa") ||
+    return (has(m, "attention.sliding_window") ||
+            put(m, m->config, "sliding_window", json_integer(0))) &&
+           (has(m, "rope.freq_base_swa") ||
             put(m, m->config, "rope_local_base_freq", json_real(10000.0))) &&
            (has(m, "rope.freq_base") || put(m, m->config, "rope_theta", json_real(1000000.0)));
 }

@@ -98,7 +98,7 @@ const spread = (n, below) => Array.from({ length: n }, (_, i) => 3 + ((i * 37 + 
 python("models", temp);
 const files = readdirSync(temp).filter((name) => name.endsWith(".gguf"));
 const types = [...new Set(files.map((name) => name.replace(/^.*-|\.gguf$/g, "")))];
-assert.ok(files.length >= 80 && types.length === 8, `${files.length} files of ${types.length} types`);
+assert.ok(files.length >= 88 && types.length === 8, `${files.length} files of ${types.length} types`);
 
 for (const type of types) {
   test(`random models of every family, ${type}`, limit, async (t) => {

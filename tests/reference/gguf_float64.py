@@ -112,7 +112,7 @@ def config_of(f):
     if "rope.dimension_count" in k:
         c["partial_rotary_factor"] = k["rope.dimension_count"] / d
     if arch.startswith("gemma"):
-        c.update(query_pre_attn_scalar=d, sliding_window_pattern=6)
+        c.update(query_pre_attn_scalar=d, sliding_window_pattern=6 if c["sliding_window"] else 1)
         c.setdefault("rope_local_base_freq", 10000.0)
     return c
 

@@ -214,8 +214,9 @@ def factors(c):
 def rope_keys(c):
     s = scaling(c) or {}
     kind = s.get("rope_type", s.get("type"))
-    if kind in ("linear", "yarn"):
+    if kind in ("linear", "yarn", "longrope"):
         yield "rope.scaling.type", "string", kind
+    if kind in ("linear", "yarn"):
         yield "rope.scaling.factor", "f32", s["factor"]
     if kind == "yarn":
         yield "rope.scaling.original_context_length", "u32", s["original_max_position_embeddings"]
@@ -332,6 +333,8 @@ FAMILIES = {
                     final_logit_softcapping=10.0),
     "gemma3": shape("gemma3_text", 4, 1, 6, True, head_dim=64, sliding_window=16, sliding_window_pattern=6, query_pre_attn_scalar=64,
                     rope_local_base_freq=50.0, rope_scaling=LINEAR),
+    "gemma3-global": shape("gemma3_text", 4, 2, 2, True, head_dim=64, sliding_window=None, sliding_window_pattern=1, query_pre_attn_scalar=64,
+                           rope_scaling=None),
     # windows: the other program leaves them out of this family, so the text ends before them
     "phi3": shape("phi3", 4, 2, 2, False, sliding_window=200, rope_scaling=None),
     "phi3-longrope": shape("phi3", 4, 4, 2, True, sliding_window=None, partial_rotary_factor=0.75, max_position_embeddings=1024,
