@@ -11,7 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES_MAX = 2000, SLOTS_MIN = 1024, HEAP_WIDTH = 4, SHORT_MAX = 24 };
+/* AHEAD: merges whose slots are fetched before they are needed */
+enum {
+    PROBES_MAX = 2000,
+    SLOTS_MIN = 1024,
+    MERGES_MIN = 512,
+    AHEAD = 16,
+    HEAP_WIDTH = 4,
+    SHORT_MAX = 24
+};
 #define NONE  UINT32_MAX
 #define EMPTY UINT64_MAX
 
@@ -49,37 +57,6 @@ static struct bpe_slot *find_slot(struct bpe_slot *slots, size_t cap, uint64_t p
     return NULL;
 }
 
-static bool grow_slots(struct bpe *b, size_t n)
-{
-    size_t cap = b->slots_cap ? b->slots_cap : SLOTS_MIN;
-    while (cap < n + n / 2) {
-        cap *= 2;
-    }
-    if (cap == b->slots_cap) {
-        return true;
-    }
-    struct bpe_slot *slots = malloc(cap * sizeof *slots);
-    if (!slots) {
-        return false;
-    }
-    memset(slots, 0xff, cap * sizeof *slots);
-    for (size_t i = 0; i < b->slots_cap; i++) {
-        if (b->slots[i].pair == EMPTY) {
-            continue;
-        }
-        struct bpe_slot *to = find_slot(slots, cap, b->slots[i].pair);
-        if (!to) {
-            free(slots);
-            return false;
-        }
-        *to = b->slots[i];
-    }
-    free(b->slots);
-    b->slots = slots;
-    b->slots_cap = cap;
-    return true;
-}
-
 bool bpe_reserve(struct bpe *b, size_t n)
 {
     n = n > BPE_MERGES_MAX ? BPE_MERGES_MAX : n;
@@ -91,7 +68,7 @@ bool bpe_reserve(struct bpe *b, size_t n)
         b->merges = p;
         b->merges_cap = n;
     }
-    return grow_slots(b, n);
+    return true;
 }
 
 bool bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t result)
@@ -101,19 +78,44 @@ bool bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t result)
         return false;
     }
     if (b->n_merges == b->merges_cap &&
-        !bpe_reserve(b, b->merges_cap ? 2 * b->merges_cap : SLOTS_MIN / 2)) {
+        !bpe_reserve(b, b->merges_cap ? 2 * b->merges_cap : MERGES_MIN)) {
         return false;
     }
-    if (!grow_slots(b, b->n_used + 1)) {
-        return false;
-    }
-    struct bpe_slot *slot = find_slot(b->slots, b->slots_cap, pair_key(left, right));
-    if (!slot) {
-        return false;
-    }
-    b->n_used += slot->pair == EMPTY;
-    *slot = (struct bpe_slot){pair_key(left, right), (uint32_t)b->n_merges};
     b->merges[b->n_merges++] = (struct bpe_merge){left, right, result};
+    return true;
+}
+
+/* Where the search for this merge's pair begins. */
+static const struct bpe_slot *first_slot(const struct bpe *b, size_t rank)
+{
+    const struct bpe_merge *m = &b->merges[rank];
+    return &b->slots[pair_hash(pair_key(m->left, m->right)) & (b->slots_cap - 1)];
+}
+
+bool bpe_index(struct bpe *b)
+{
+    assert(!b->slots);
+    size_t cap = SLOTS_MIN;
+    while (cap < b->n_merges + b->n_merges / 2) {
+        cap *= 2;
+    }
+    b->slots = malloc(cap * sizeof *b->slots);
+    if (!b->slots) {
+        return false;
+    }
+    b->slots_cap = cap;
+    memset(b->slots, 0xff, cap * sizeof *b->slots);
+    for (size_t rank = 0; rank < b->n_merges; rank++) {
+        if (rank + AHEAD < b->n_merges) {
+            __builtin_prefetch(first_slot(b, rank + AHEAD), 1);
+        }
+        uint64_t pair = pair_key(b->merges[rank].left, b->merges[rank].right);
+        struct bpe_slot *slot = find_slot(b->slots, cap, pair);
+        if (!slot) {
+            return false;
+        }
+        *slot = (struct bpe_slot){pair, (uint32_t)rank};
+    }
     return true;
 }
 

@@ -24,8 +24,8 @@ struct bpe_slot {
 struct bpe {
     struct bpe_merge *merges; /* [n_merges], by rank */
     size_t n_merges, merges_cap;
-    struct bpe_slot *slots; /* [slots_cap], a power of two */
-    size_t n_used, slots_cap;
+    struct bpe_slot *slots; /* [slots_cap], a power of two; by bpe_index() */
+    size_t slots_cap;
 };
 
 /* A zeroed one is empty and ready. */
@@ -33,8 +33,11 @@ void bpe_release(struct bpe *b);
 /* Room for about n merges. */
 ENGINE_WARN_UNUSED bool bpe_reserve(struct bpe *b, size_t n);
 /* The next rank. A pair that comes again gets the later rank, as in Hugging Face's library. False:
- * no memory, too many merges, or a table that was made to collide. */
+ * no memory or too many merges. */
 ENGINE_WARN_UNUSED bool bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t result);
+/* Once, after the last bpe_add() and before bpe_run(). False: no memory, or pairs that were made to
+ * collide. */
+ENGINE_WARN_UNUSED bool bpe_index(struct bpe *b);
 
 struct bpe_symbol {
     int32_t id;

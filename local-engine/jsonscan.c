@@ -1,9 +1,14 @@
 /* jsonscan.c - a string without escapes is returned where it lies; one with escapes is decoded into
- * a buffer that grows with it. */
+ * a buffer that grows with it.
+ *
+ * What has no meaning is stepped over eight bytes at a time: most of a file that was written with
+ * indents is spaces.
+ */
 #include "jsonscan.h"
 
 #include "codepoint.h"
 
+#include <endian.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +36,73 @@ bool jsonscan_fail(struct jsonscan *s, const char *problem)
     return false;
 }
 
+/* ---- eight bytes as a number, the first the lowest */
+
+#define EACH UINT64_C(0x0101010101010101)
+#define TOPS (0x80 * EACH)
+
+static uint64_t load8(const char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return le64toh(w);
+}
+
+/* The top bit of each byte that is c. Bytes above one that is may be marked, too: only the lowest
+ * mark is sure. */
+static uint64_t mark(uint64_t w, unsigned char c)
+{
+    uint64_t x = w ^ c * EACH;
+    return (x - EACH) & ~x & TOPS;
+}
+
+static uint64_t mark_ends(uint64_t w) /* of a string, or of what is plain in it */
+{
+    return mark(w, '"') | mark(w, '\\');
+}
+
+static uint64_t mark_structural(uint64_t w)
+{
+    uint64_t lower = w | 0x20 * EACH; /* '[' becomes '{', ']' '}' */
+    return mark(w, '"') | mark(lower, '{') | mark(lower, '}');
+}
+
+static uint64_t mark_not_plain(uint64_t w)
+{
+    return mark_ends(w) | (w & TOPS) | ((w - 0x20 * EACH) & ~w & TOPS);
+}
+
+static uint64_t mark_not_blank(uint64_t w)
+{
+    return w ^ ' ' * EACH; /* the lowest bit that is set is in that byte */
+}
+
+/* The first byte that is marked, as far as whole eights go; else one of the last seven. */
+static const char *skip_to(const char *p, const char *end, uint64_t (*marks)(uint64_t))
+{
+    for (; end - p >= 8; p += 8) {
+        uint64_t m = marks(load8(p));
+        if (m) {
+            return p + __builtin_ctzll(m) / 8;
+        }
+    }
+    return p;
+}
+
+/* ---- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
 char jsonscan_peek(struct jsonscan *s)
 {
     if (s->at<s->end && * s->at> ' ') { /* mostly */
         return *s->at;
     }
-    while (s->at < s->end &&
-           (*s->at == ' ' || *s->at == '\n' || *s->at == '\t' || *s->at == '\r')) {
-        s->at++;
+    while (s->at < s->end && is_space(*s->at)) {
+        s->at = skip_to(s->at + 1, s->end, mark_not_blank);
     }
     return s->at < s->end ? *s->at : '\0';
 }
@@ -142,7 +206,7 @@ static bool scan_plain(struct jsonscan *s)
 {
     const char *p = s->at, *problem = "a string has no end";
     uint32_t cp;
-    while (p < s->end) {
+    while ((p = skip_to(p, s->end, mark_not_plain)) < s->end) {
         unsigned char c = (unsigned char)*p;
         size_t len = c < 0x80 ? 1 : codepoint_read(p, (size_t)(s->end - p), &cp);
         if (c == '"' || c == '\\') {
@@ -162,11 +226,12 @@ static bool scan_plain(struct jsonscan *s)
 /* The end of the string that s->at is in, so that the buffer can be made once; NULL: none. */
 static const char *find_quote(const struct jsonscan *s)
 {
-    for (const char *p = s->at; p < s->end; p++) {
+    const char *p = s->at;
+    while ((p = skip_to(p, s->end, mark_ends)) < s->end) {
         if (*p == '"') {
             return p;
         }
-        p += *p == '\\';
+        p += 1 + (*p == '\\' && s->end - p > 1);
     }
     return NULL;
 }
@@ -201,7 +266,7 @@ static bool string_escaped(struct jsonscan *s, const char *from, struct jsonscan
             return false;
         }
     }
-    *out = (struct jsonscan_span){s->scratch, (size_t)(w - s->scratch)};
+    *out = (struct jsonscan_span){.at = s->scratch, .len = (size_t)(w - s->scratch)};
     return true;
 }
 
@@ -217,7 +282,7 @@ bool jsonscan_string(struct jsonscan *s, struct jsonscan_span *out)
     if (*s->at == '\\') {
         return string_escaped(s, from, out);
     }
-    *out = (struct jsonscan_span){from, (size_t)(s->at - from)};
+    *out = (struct jsonscan_span){.at = from, .len = (size_t)(s->at - from)};
     s->at++;
     return true;
 }
@@ -288,15 +353,16 @@ static bool is_structural(char c)
 }
 
 /* One step over a value's text; `open` holds the closing brackets that are due. */
-static bool skip_step(struct jsonscan *s, char *open, size_t *depth)
+static bool skip_step(struct jsonscan *s, char *open, size_t *depth, size_t *n_strings)
 {
-    const char *p = s->at;
+    const char *p = skip_to(s->at, s->end, mark_structural);
     while (p < s->end && !is_structural(*p)) {
         p++;
     }
     s->at = p;
     char c = p < s->end ? *p : '\0';
     if (c == '"') {
+        *n_strings += 1;
         return skip_string(s);
     }
     if (c == '{' || c == '[') {
@@ -317,22 +383,21 @@ static bool skip_step(struct jsonscan *s, char *open, size_t *depth)
 
 static bool is_scalar_end(char c)
 {
-    return c == ',' || c == '}' || c == ']' || c == ':' || c == ' ' || c == '\n' || c == '\t' ||
-           c == '\r';
+    return c == ',' || c == '}' || c == ']' || c == ':' || is_space(c);
 }
 
 bool jsonscan_skip(struct jsonscan *s, struct jsonscan_span *out)
 {
     char open[JSONSCAN_DEPTH_MAX], c = jsonscan_peek(s);
     const char *from = s->at;
-    size_t depth = 0;
+    size_t depth = 0, n_strings = 0;
     if (c == '"') {
         if (!skip_string(s)) {
             return false;
         }
     } else if (c == '{' || c == '[') {
         do {
-            if (!skip_step(s, open, &depth)) {
+            if (!skip_step(s, open, &depth, &n_strings)) {
                 return false;
             }
         } while (depth > 0);
@@ -344,7 +409,7 @@ bool jsonscan_skip(struct jsonscan *s, struct jsonscan_span *out)
             return jsonscan_fail(s, "a value is expected");
         }
     }
-    *out = (struct jsonscan_span){from, (size_t)(s->at - from)};
+    *out = (struct jsonscan_span){from, (size_t)(s->at - from), n_strings};
     return true;
 }
 

@@ -17,6 +17,7 @@ enum { JSONSCAN_DEPTH_MAX = 64 };
 struct jsonscan_span {
     const char *at; /* borrowed; NULL: absent */
     size_t len;
+    size_t n_strings; /* inside a value that jsonscan_skip() stepped over, its keys among them */
 };
 
 struct jsonscan {

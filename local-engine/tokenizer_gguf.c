@@ -300,8 +300,8 @@ static bool read_spaces(struct reader *r)
 /* ---- merges */
 
 /* "left right" */
-static bool add_merge(struct reader *r, const struct gguf_string *s, char **buf, size_t *cap,
-                      size_t index)
+static bool put_merge(const struct reader *r, struct tokenizer_merges *m,
+                      const struct gguf_string *s, size_t index)
 {
     const char *space = s->len > 1 ? memchr(s->text + 1, ' ', s->len - 1) : NULL;
     size_t left = space ? (size_t)(space - s->text) : 0, right = space ? s->len - left - 1 : 0;
@@ -310,24 +310,15 @@ static bool add_merge(struct reader *r, const struct gguf_string *s, char **buf,
                            "%s: " KEY "merges[%zu]: not two tokens with a space between",
                            gguf_label(r->g), index);
     }
-    if (s->len > *cap) {
-        char *p = realloc(*buf, 2 * s->len);
-        if (!p) {
-            return engine_fail(r->err, ENGINE_NOMEM, "", "out of memory");
-        }
-        *buf = p;
-        *cap = 2 * s->len;
-    }
-    memcpy(*buf, s->text, left);
-    memcpy(*buf + left, space + 1, right);
-    return tokenizer_merge_add(r->t, *buf, left, right, KEY "merges", index, r->err);
+    return tokenizer_merges_put(m, s->text, left, r->err) &&
+           tokenizer_merges_put(m, space + 1, right, r->err);
 }
 
 static bool read_merges(struct reader *r)
 {
     struct gguf_array a;
-    char *buf = NULL;
-    size_t at = 0, cap = 0;
+    struct tokenizer_merges m = {.t = r->t, .field = KEY "merges"};
+    size_t at = 0;
     bool done = true;
     if (!gguf_get_array(r->g, KEY "merges", GGUF_STRING, &a, r->err)) {
         return false;
@@ -340,9 +331,10 @@ static bool read_merges(struct reader *r)
     }
     for (size_t i = 0; done && i < a.n; i++) {
         struct gguf_string s = gguf_array_string(&a, &at);
-        done = add_merge(r, &s, &buf, &cap, i);
+        done = put_merge(r, &m, &s, i);
     }
-    free(buf);
+    done = done && tokenizer_merges_end(&m, r->err);
+    tokenizer_merges_release(&m);
     return done;
 }
 

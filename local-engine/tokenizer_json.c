@@ -248,8 +248,10 @@ bool tokenizer_json_vocab(struct tokenizer *t, const struct tokenizer_parts *p,
     if (t->is_unigram) {
         return tokenizer_unigram_vocab(t, p, err);
     }
-    /* an entry takes 12 to 20 bytes; a table that has room is filled in half the time */
-    if (!vocab_reserve(&t->vocab, p->vocab.len / 16, p->vocab.len)) {
+    /* an entry has one string, one of the added tokens eight: tables that are made once, and no
+     * larger than they must be, are filled in half the time */
+    size_t n = p->vocab.n_strings + p->added_tokens.n_strings / 8;
+    if (!vocab_reserve(&t->vocab, n, p->vocab.len)) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     jsonscan_init(&s, p->vocab.at, p->vocab.len);
@@ -266,29 +268,9 @@ bool tokenizer_json_vocab(struct tokenizer *t, const struct tokenizer_parts *p,
 
 /* ---- merges */
 
-/* One merge, as its two halves one after the other in `text`. */
-struct pair_text {
-    char *text;
-    size_t cap, left_len, right_len;
-};
-
-static bool pair_append(struct pair_text *pt, size_t at, const struct jsonscan_span *s, size_t from,
-                        size_t len)
-{
-    if (at + len > pt->cap) {
-        char *p = realloc(pt->text, 2 * (at + len));
-        if (!p) {
-            return false;
-        }
-        pt->text = p;
-        pt->cap = 2 * (at + len);
-    }
-    memcpy(pt->text + at, s->at + from, len);
-    return true;
-}
-
 /* "a b": exactly one space, something on both sides. */
-static bool read_pair_string(struct jsonscan *s, struct pair_text *pt)
+static bool read_pair_string(struct jsonscan *s, struct tokenizer_merges *m,
+                             struct engine_error *err)
 {
     struct jsonscan_span line;
     if (!jsonscan_string(s, &line)) {
@@ -299,19 +281,16 @@ static bool read_pair_string(struct jsonscan *s, struct pair_text *pt)
     if (left == 0 || right == 0 || memchr(space + 1, ' ', right)) {
         return jsonscan_fail(s, "a merge is not two tokens with one space between");
     }
-    if (!pair_append(pt, 0, &line, 0, left) || !pair_append(pt, left, &line, left + 1, right)) {
-        return jsonscan_fail(s, "out of memory");
-    }
-    pt->left_len = left;
-    pt->right_len = right;
-    return true;
+    return tokenizer_merges_put(m, line.at, left, err) &&
+           tokenizer_merges_put(m, space + 1, right, err);
 }
 
 /* ["a", "b"] */
-static bool read_pair_array(struct jsonscan *s, struct pair_text *pt)
+static bool read_pair_array(struct jsonscan *s, struct tokenizer_merges *m,
+                            struct engine_error *err)
 {
     struct jsonscan_span half;
-    size_t n = 0, len[2] = {0}, at = 0;
+    size_t n = 0;
     if (!jsonscan_open(s, '[')) {
         return false;
     }
@@ -319,64 +298,14 @@ static bool read_pair_array(struct jsonscan *s, struct pair_text *pt)
         if (n > 2 || !jsonscan_string(s, &half) || half.len == 0) {
             return jsonscan_fail(s, "a merge is not a pair of tokens");
         }
-        if (!pair_append(pt, at, &half, 0, half.len)) {
-            return jsonscan_fail(s, "out of memory");
+        if (!tokenizer_merges_put(m, half.at, half.len, err)) {
+            return false;
         }
-        len[n - 1] = half.len;
-        at += half.len;
     }
-    if (n != 2) {
-        return jsonscan_fail(s, "a merge is not a pair of tokens");
-    }
-    pt->left_len = len[0];
-    pt->right_len = len[1];
-    return true;
+    return n == 2 || jsonscan_fail(s, "a merge is not a pair of tokens");
 }
 
-/* The token that a merge makes. In most files merges and their tokens stand in the same order, so
- * the id behind the last one is compared before it is looked up: a fifth of the time to load. */
-static int32_t find_result(const struct tokenizer *t, const char *s, size_t len)
-{
-    size_t n = 0;
-    int64_t guess =
-        t->bpe.n_merges > 0 ? (int64_t)t->bpe.merges[t->bpe.n_merges - 1].result + 1 : 0;
-    const char *spelling = vocab_spelling(&t->vocab, guess, &n);
-    return spelling && n == len && memcmp(spelling, s, len) == 0 ? (int32_t)guess
-                                                                 : vocab_find(&t->vocab, s, len);
-}
-
-static bool fail_merge(const char *field, size_t index, const char *s, size_t len,
-                       struct engine_error *err)
-{
-    return engine_fail(err, ENGINE_BAD_FILE, "", "%s[%zu]: '%s' is not in the vocabulary", field,
-                       index, tokenizer_quote(s, len).s);
-}
-
-bool tokenizer_merge_add(struct tokenizer *t, const char *s, size_t left_len, size_t right_len,
-                         const char *field, size_t index, struct engine_error *err)
-{
-    const char *right = s + left_len;
-    int32_t left_id = vocab_find(&t->vocab, s, left_len),
-            right_id = vocab_find(&t->vocab, right, right_len);
-    int32_t result = find_result(t, s, left_len + right_len);
-    if (left_id < 0 || right_id < 0) {
-        return left_id < 0 ? fail_merge(field, index, s, left_len, err)
-                           : fail_merge(field, index, right, right_len, err);
-    }
-    if (result < 0) {
-        return fail_merge(field, index, s, left_len + right_len, err);
-    }
-    /* a merge that spells a special token would let text make one */
-    if (t->flags[result] & TOKENIZER_SPECIAL) {
-        return true;
-    }
-    return bpe_add(&t->bpe, left_id, right_id, result) ||
-           engine_fail(err, ENGINE_BAD_FILE, "", "%s[%zu]: no memory, or more than %d merges",
-                       field, index, BPE_MERGES_MAX);
-}
-
-static bool read_merges(struct tokenizer *t, struct jsonscan *s, struct pair_text *pt,
-                        struct engine_error *err)
+static bool read_merges(struct jsonscan *s, struct tokenizer_merges *m, struct engine_error *err)
 {
     size_t n = 0;
     if (!jsonscan_open(s, '[')) {
@@ -384,32 +313,38 @@ static bool read_merges(struct tokenizer *t, struct jsonscan *s, struct pair_tex
     }
     while (jsonscan_next(s, ']', &n)) {
         bool is_array = jsonscan_peek(s) == '[';
-        if (!(is_array ? read_pair_array(s, pt) : read_pair_string(s, pt)) ||
-            !tokenizer_merge_add(t, pt->text, pt->left_len, pt->right_len,
-                                 "tokenizer.json: model.merges", n - 1, err)) {
+        if (!(is_array ? read_pair_array(s, m, err) : read_pair_string(s, m, err))) {
             return false;
         }
     }
-    return !s->problem;
+    return !s->problem && tokenizer_merges_end(m, err);
+}
+
+/* As many as there are, and perhaps more. */
+static size_t count_merges(const struct jsonscan_span *merges)
+{
+    struct jsonscan s;
+    jsonscan_init(&s, merges->at + 1, merges->len - 1); /* behind the bracket */
+    return jsonscan_peek(&s) == '[' ? merges->n_strings / 2 : merges->n_strings;
 }
 
 bool tokenizer_json_merges(struct tokenizer *t, const struct tokenizer_parts *p,
                            struct engine_error *err)
 {
     struct jsonscan s;
-    struct pair_text pt = {0};
+    struct tokenizer_merges m = {.t = t, .field = "tokenizer.json: model.merges"};
     if (!p->merges.at) {
         return engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: model.merges is missing");
     }
-    if (!bpe_reserve(&t->bpe, p->merges.len / 16)) {
+    if (!bpe_reserve(&t->bpe, count_merges(&p->merges))) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     jsonscan_init(&s, p->merges.at, p->merges.len);
-    bool done = read_merges(t, &s, &pt, err);
+    bool done = read_merges(&s, &m, err);
     if (!done && s.problem) {
         fail_scan(&s, "model.merges", err);
     }
-    free(pt.text);
+    tokenizer_merges_release(&m);
     jsonscan_release(&s);
     return done;
 }

@@ -77,11 +77,6 @@ ENGINE_WARN_UNUSED bool tokenizer_json_vocab(struct tokenizer *t, const struct t
                                              struct engine_error *err);
 ENGINE_WARN_UNUSED bool tokenizer_json_merges(struct tokenizer *t, const struct tokenizer_parts *p,
                                               struct engine_error *err);
-/* One merge: the left half and the right half, one behind the other in s. `field` names file and
- * list in errors. */
-ENGINE_WARN_UNUSED bool tokenizer_merge_add(struct tokenizer *t, const char *s, size_t left_len,
-                                            size_t right_len, const char *field, size_t index,
-                                            struct engine_error *err);
 /* A span's value; yours. An absent one is null. */
 ENGINE_WARN_UNUSED bool tokenizer_json_value(const struct jsonscan_span *span, const char *field,
                                              json_t **out, struct engine_error *err);
@@ -93,6 +88,24 @@ ENGINE_WARN_UNUSED bool tokenizer_unigram_vocab(struct tokenizer *t,
                                                 struct engine_error *err);
 ENGINE_WARN_UNUSED bool tokenizer_unigram_make(struct tokenizer *t, const char *label,
                                                struct engine_error *err);
+
+/* tokenizer_merges.c: a list of merges on its way into t->bpe, in blocks, so that the tables'
+ * memory is asked for before it is needed. */
+enum { TOKENIZER_MERGES_BLOCK = 32 };
+struct tokenizer_merges {
+    struct tokenizer *t;
+    const char *field; /* file and list, for errors */
+    char *text;        /* the halves of the block's merges, one behind the other */
+    size_t text_len, text_cap;
+    size_t half_len[2 * TOKENIZER_MERGES_BLOCK], n_halves;
+    size_t n_before; /* merges of the blocks before */
+};
+/* Left half, right half, and so on; copied. */
+ENGINE_WARN_UNUSED bool tokenizer_merges_put(struct tokenizer_merges *m, const char *s, size_t len,
+                                             struct engine_error *err);
+/* After the last: nothing more can be put. */
+ENGINE_WARN_UNUSED bool tokenizer_merges_end(struct tokenizer_merges *m, struct engine_error *err);
+void tokenizer_merges_release(struct tokenizer_merges *m);
 
 /* tokenizer_scores.c: merges from scores: of each token every way to put it together from two
  * others, the highest score first. */

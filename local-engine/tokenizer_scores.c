@@ -84,6 +84,7 @@ bool tokenizer_scores_merges(struct tokenizer *t, struct engine_error *err)
     for (size_t i = 0; done && i < c.n; i++) {
         done = bpe_add(&t->bpe, c.list[i].left, c.list[i].right, c.list[i].result);
     }
+    done = done && bpe_index(&t->bpe);
     free(c.list);
     return done || engine_fail(err, ENGINE_NOMEM, "",
                                "the scores give no memory for merges, or more than %d of them",

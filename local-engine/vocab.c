@@ -1,6 +1,6 @@
-/* vocab.c - open addressing, linear probing, at most half full. A slot keeps the hash, so a miss
- * rarely touches the arena and growing never does. A chain longer than PROBES_MAX does not happen
- * by chance: such a file was made to cost time, and is refused.
+/* vocab.c - open addressing, linear probing, at most two thirds full. A slot keeps the hash, so a
+ * miss rarely touches the arena and growing never does. A chain longer than PROBES_MAX does not
+ * happen by chance: such a file was made to cost time, and is refused.
  */
 #include "vocab.h"
 
@@ -63,7 +63,7 @@ static void put_slot(struct vocab_slot *slots, size_t cap, struct vocab_slot slo
 static bool grow_slots(struct vocab *v, size_t n_tokens)
 {
     size_t cap = v->slots_cap ? v->slots_cap : SLOTS_MIN;
-    while (cap < 2 * n_tokens) {
+    while (cap < n_tokens + n_tokens / 2) {
         cap *= 2;
     }
     if (cap == v->slots_cap) {
@@ -203,6 +203,25 @@ int32_t vocab_find(const struct vocab *v, const char *s, size_t len)
     }
     const struct vocab_slot *slot = find_slot(v, s, len, hash_bytes(s, len));
     return slot ? slot->id : -1;
+}
+
+void vocab_find_many(const struct vocab *v, struct vocab_query *q, size_t n)
+{
+    uint32_t hash[VOCAB_FIND_MAX];
+    assert(n <= VOCAB_FIND_MAX);
+    for (size_t i = 0; v->slots_cap > 0 && i < n; i++) {
+        hash[i] = hash_bytes(q[i].s, q[i].len);
+        __builtin_prefetch(&v->slots[hash[i] & (v->slots_cap - 1)]);
+    }
+    for (size_t i = 0; v->slots_cap > 0 && i < n; i++) { /* mostly the first slot is the one */
+        int32_t id = v->slots[hash[i] & (v->slots_cap - 1)].id;
+        __builtin_prefetch(&v->entries[id < 0 ? 0 : id]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct vocab_slot *slot =
+            v->slots_cap > 0 ? find_slot(v, q[i].s, q[i].len, hash[i]) : NULL;
+        q[i].id = slot ? slot->id : -1;
+    }
 }
 
 const char *vocab_spelling(const struct vocab *v, int64_t id, size_t *len)
