@@ -2,8 +2,11 @@
  * tokenizer_encode.c. */
 #include "tokenizer_private.h"
 
+#include "filemap.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +31,15 @@ static bool read_all(int fd, char *buf, size_t len)
     return true;
 }
 
-static bool read_fd(int fd, const char *path, size_t bytes_max, char **out, size_t *len,
-                    struct engine_error *err)
+static bool read_fd(int fd, const char *path, char **out, size_t *len, struct engine_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         return engine_fail(err, ENGINE_IO, "", "%s: not a regular file", path);
     }
-    if (st.st_size < 0 || (uint64_t)st.st_size > bytes_max) {
-        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: larger than %zu MiB", path,
-                           bytes_max >> 20);
+    if (st.st_size < 0 || st.st_size > TOKENIZER_CONFIG_MAX) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: larger than %d MiB", path,
+                           TOKENIZER_CONFIG_MAX >> 20);
     }
     size_t n = (size_t)st.st_size;
     char *buf = malloc(n + 1);
@@ -53,24 +55,42 @@ static bool read_fd(int fd, const char *path, size_t bytes_max, char **out, size
     return true;
 }
 
-/* Reads FOLDER/NAME whole. *out stays NULL where an optional one is not there. */
-static bool read_file(const char *folder, const char *name, bool is_optional, size_t bytes_max,
-                      char **out, size_t *len, struct engine_error *err)
+static bool make_path(char path[PATH_MAX], const char *folder, const char *name,
+                      struct engine_error *err)
 {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof path) {
-        return engine_fail(err, ENGINE_IO, "", "the folder's name is longer than %zu bytes",
-                           sizeof path);
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return (n > 0 && n < PATH_MAX) ||
+           engine_fail(err, ENGINE_IO, "", "the folder's name is longer than %d bytes", PATH_MAX);
+}
+
+/* Reads FOLDER/NAME whole. *out stays NULL where it is not there. */
+static bool read_optional(const char *folder, const char *name, char **out, size_t *len,
+                          struct engine_error *err)
+{
+    char path[PATH_MAX];
+    if (!make_path(path, folder, name, err)) {
+        return false;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return (is_optional && errno == ENOENT) ||
-               engine_fail(err, ENGINE_IO, "", "%s: %s", path, strerror(errno));
+        return errno == ENOENT || engine_fail(err, ENGINE_IO, "", "%s: %s", path, strerror(errno));
     }
-    bool done = read_fd(fd, path, bytes_max, out, len, err);
+    bool done = read_fd(fd, path, out, len, err);
     (void)close(fd); /* was only read */
     return done;
+}
+
+/* Some have 33 MB, which would be copied only to be looked at once. */
+static bool map_json(struct filemap *map, const char *folder, struct engine_error *err)
+{
+    char path[PATH_MAX];
+    if (!make_path(path, folder, "tokenizer.json", err) ||
+        !filemap_open(map, path, path, 1, "JSON", err)) {
+        return false;
+    }
+    return map->n <= TOKENIZER_FILE_MAX ||
+           engine_fail(err, ENGINE_BAD_FILE, "", "%s: larger than %d MiB", path,
+                       TOKENIZER_FILE_MAX >> 20);
 }
 
 static bool parse_config(const char *text, size_t len, const char *name, json_t **out,
@@ -100,7 +120,7 @@ static bool open_config(const char *folder, const char *name, json_t **out,
 {
     char *text = NULL;
     size_t len = 0;
-    if (!read_file(folder, name, true, TOKENIZER_CONFIG_MAX, &text, &len, err)) {
+    if (!read_optional(folder, name, &text, &len, err)) {
         return false;
     }
     bool done = !text || parse_config(text, len, name, out, err);
@@ -191,14 +211,14 @@ static void release_configs(struct configs *c)
 bool tokenizer_open(struct tokenizer **out, const char *folder, struct engine_error *err)
 {
     struct configs c = {0};
-    char *text = NULL;
-    size_t len = 0;
-    bool done = read_file(folder, "tokenizer.json", false, TOKENIZER_FILE_MAX, &text, &len, err) &&
+    struct filemap map = {0};
+    bool done = map_json(&map, folder, err) &&
                 open_config(folder, "tokenizer_config.json", &c.tokenizer, err) &&
                 open_config(folder, "generation_config.json", &c.generation, err) &&
-                open_config(folder, "config.json", &c.model, err) && build(out, text, len, &c, err);
+                open_config(folder, "config.json", &c.model, err) &&
+                build(out, (const char *)map.bytes, map.n, &c, err);
     release_configs(&c);
-    free(text);
+    filemap_close(&map);
     return done;
 }
 
