@@ -2,12 +2,12 @@
  * lines. A model that the engine cannot use is described as far as its files go. */
 #include "ctl_model.h"
 
-#include "gateway/base/program.h"
+#include "gateway/ctl/ctl_options.h"
 #include "local-engine/gguf.h"
 #include "local-engine/model.h"
 #include "local-engine/weights.h"
 
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,34 +21,6 @@ static const char usage[] =
     "memory that\n"
     "running it needs: the weights stay in the file, which is mapped; keys and values of a whole "
     "context are on top.\n";
-
-/* -1: go on; otherwise the exit status. */
-static int parse_options(int argc, char **argv, bool *is_json)
-{
-    static const struct option longs[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'j':
-            *is_json = true;
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return 0;
-        default:
-            return program_bad_option("isothermctl model info", c, argv);
-        }
-    }
-    if (optind + 1 != argc) {
-        (void)fputs(
-            "isothermctl model info: one PATH is needed: see isothermctl model info --help\n",
-            stderr);
-        return 2;
-    }
-    return -1;
-}
 
 /* ---- gathering */
 
@@ -221,7 +193,9 @@ int ctl_model_info(int argc, char **argv)
     bool is_json = false;
     struct weights *w = NULL;
     struct engine_error err = {0};
-    int status = parse_options(argc, argv, &is_json);
+    const struct ctl_option options[] = {{.name = "json", .flag = &is_json}};
+    const struct ctl_verb verb = {"model info", usage, 1, "one PATH is needed", options, 1};
+    int status = ctl_options_parse(&verb, argc, argv);
     if (status >= 0) {
         return status;
     }

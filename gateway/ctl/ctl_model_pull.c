@@ -8,12 +8,12 @@
 #include "gateway/ctl/ctl_model.h"
 
 #include "gateway/base/paths.h"
-#include "gateway/base/program.h"
+#include "gateway/ctl/ctl_options.h"
 #include "gateway/ctl/pull.h"
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,59 +44,15 @@ struct options {
 
 struct work {
     const struct options *o;
+    const struct ctl_verb *verb;
     const char *hub, *token; /* token NULL: none */
     char error[512];
 };
-
-static int misused(const char *what)
-{
-    (void)fprintf(stderr, "isothermctl model pull: %s: see isothermctl model pull --help\n", what);
-    return 2;
-}
 
 static int fail(const char *why, const char *what)
 {
     (void)fprintf(stderr, "isothermctl model pull: '%.200s': %s\n", what, why);
     return 1;
-}
-
-/* -1: go on; otherwise the exit status. */
-static int parse_options(int argc, char **argv, struct options *o)
-{
-    static const struct option longs[] = {
-        {"dir", required_argument, NULL, 'd'},
-        {"sha256", required_argument, NULL, 's'},
-        {"force", no_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int c;
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'd':
-            o->dir = optarg;
-            break;
-        case 's':
-            o->sha256 = optarg;
-            break;
-        case 'f':
-            o->is_forced = true;
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return 0;
-        default:
-            return program_bad_option("isothermctl model pull", c, argv);
-        }
-    }
-    if (o->sha256 &&
-        (strlen(o->sha256) != 64 || strspn(o->sha256, "0123456789abcdefABCDEF") != 64)) {
-        return misused("--sha256 takes 64 hexadecimal digits");
-    }
-    o->source = argv[optind];
-    return optind + 1 == argc ? -1 : misused("one URL or hf:OWNER/REPO is needed, nothing else");
 }
 
 /* A name of ours in the folder: one part, nothing hidden, nothing that a terminal would obey. */
@@ -251,7 +207,8 @@ static int pull_hub_all(struct work *w, const char *repo)
 {
     char url[URL_BYTES_MAX];
     if (w->o->sha256) {
-        return misused("--sha256 is of one file: name it as hf:OWNER/REPO:FILE");
+        return ctl_options_misused(w->verb,
+                                   "--sha256 is of one file: name it as hf:OWNER/REPO:FILE");
     }
     (void)snprintf(url, sizeof url, "%.2000s/api/models/%.500s", w->hub, repo);
     char *text = pull_text(url, w->token, w->error);
@@ -273,7 +230,8 @@ static int pull_hub(struct work *w, const char *source)
     const char *colon = strchr(source, ':');
     size_t len = colon ? (size_t)(colon - source) : strlen(source);
     if (!is_repository(source, len) || (colon && !colon[1])) {
-        return misused("the hub's models are named as hf:OWNER/REPO or hf:OWNER/REPO:FILE");
+        return ctl_options_misused(
+            w->verb, "the hub's models are named as hf:OWNER/REPO or hf:OWNER/REPO:FILE");
     }
     return colon ? pull_hub_file(w, source, len, colon + 1) : pull_hub_all(w, source);
 }
@@ -289,10 +247,16 @@ static void on_signal(int number)
 int ctl_model_pull(int argc, char **argv)
 {
     struct options o = {.dir = "."};
-    int status = parse_options(argc, argv, &o);
+    const struct ctl_option options[] = {{.name = "dir", .text = &o.dir},
+                                         {.name = "sha256", .sha256 = &o.sha256},
+                                         {.name = "force", .flag = &o.is_forced}};
+    const struct ctl_verb verb = {
+        "model pull", usage, 1, "one URL or hf:OWNER/REPO is needed, nothing else", options, 3};
+    int status = ctl_options_parse(&verb, argc, argv);
     if (status >= 0) {
         return status;
     }
+    o.source = argv[optind];
     char made[PATH_MAX];
     if (snprintf(made, sizeof made, "%s/x", o.dir) >= (int)sizeof made ||
         !paths_make_folders(made)) {
@@ -304,6 +268,7 @@ int ctl_model_pull(int argc, char **argv)
     (void)signal(SIGXFSZ, SIG_IGN); /* writing says so in words */
     const char *hub = getenv("HF_ENDPOINT"), *token = getenv("HF_TOKEN");
     struct work w = {.o = &o,
+                     .verb = &verb,
                      .hub = hub && *hub ? hub : "https://huggingface.co",
                      .token = token && *token ? token : NULL};
     (void)curl_global_init(CURL_GLOBAL_DEFAULT); /* the first request says */

@@ -2,13 +2,13 @@
  * ones stand on it. */
 #include "ctl_model.h"
 
-#include "gateway/base/program.h"
+#include "gateway/ctl/ctl_options.h"
 #include "local-engine/model.h"
 #include "local-engine/tokenizer_source.h"
 #include "local-engine/weights.h"
 
 #include <ctype.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,48 +115,18 @@ static const struct {
               {"numbers", check_numbers},
               {"sha256", check_hash}};
 
-/* -1: go on; otherwise the exit status. */
-static int parse_options(int argc, char **argv, struct verify *v, bool *is_json)
-{
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'},
-                                          {"sha256", required_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'j':
-            *is_json = true;
-            break;
-        case 's':
-            v->want = optarg;
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return 0;
-        default:
-            return program_bad_option("isothermctl model verify", c, argv);
-        }
-    }
-    bool is_hash = !v->want || strspn(v->want, "0123456789abcdefABCDEF") == 64;
-    if (optind + 1 != argc || !is_hash || (v->want && strlen(v->want) != 64)) {
-        (void)fprintf(stderr, "isothermctl model verify: %s: see isothermctl model verify --help\n",
-                      is_hash ? "one PATH is needed" : "--sha256 takes 64 hexadecimal digits");
-        return 2;
-    }
-    v->path = argv[optind];
-    return -1;
-}
-
 int ctl_model_verify(int argc, char **argv)
 {
     struct verify v = {0};
     bool is_json = false, ok = true;
-    int status = parse_options(argc, argv, &v, &is_json);
+    const struct ctl_option options[] = {{.name = "json", .flag = &is_json},
+                                         {.name = "sha256", .sha256 = &v.want}};
+    const struct ctl_verb verb = {"model verify", usage, 1, "one PATH is needed", options, 2};
+    int status = ctl_options_parse(&verb, argc, argv);
     if (status >= 0) {
         return status;
     }
+    v.path = argv[optind];
     json_t *passed = json_array();
     for (size_t i = 0; ok && i < sizeof checks / sizeof *checks; i++) {
         v.note[0] = '\0';
