@@ -16,8 +16,9 @@ static const struct {
      "family, shape, tensors by type, tokenizer, memory needed"},
     {"verify", ctl_model_verify, "verify PATH [--sha256 HEX] [--json]",
      "every check, every number, the hash"},
-    {"quantize", ctl_model_quantize, "quantize IN OUT.gguf --type q8_0|q4_0|f16|f32",
-     "writes the weights in another type"},
+    {"quantize", ctl_model_quantize,
+     "quantize IN OUT.gguf --type q8_0|q4_0|f16|f32 [--text FILE] [--force] [--json]",
+     "writes the weights in another type; what that costs"},
 };
 
 static void print_usage(FILE *out)
