@@ -18,7 +18,7 @@ enum {
     MERGES_MIN = 512,
     AHEAD = 16,
     HEAP_WIDTH = 4,
-    SHORT_MAX = 24
+    SHORT_MAX = 48
 };
 #define NONE  UINT32_MAX
 #define EMPTY UINT64_MAX
@@ -208,9 +208,9 @@ static void merge_at(const struct bpe *b, struct bpe_work *w, const struct bpe_m
     }
 }
 
-static uint32_t pair_rank(const struct bpe *b, const struct bpe_work *w, size_t i)
+static uint32_t pair_rank(const struct bpe *b, int32_t left, int32_t right)
 {
-    uint64_t pair = pair_key(w->sym[i].id, w->sym[i + 1].id);
+    uint64_t pair = pair_key(left, right);
     const struct bpe_slot *slot = find_slot(b->slots, b->slots_cap, pair);
     return slot && slot->pair == pair ? slot->rank : NONE;
 }
@@ -218,31 +218,41 @@ static uint32_t pair_rank(const struct bpe *b, const struct bpe_work *w, size_t 
 /* A word of a few symbols: looking for the least rank each time is faster than a heap. */
 static void run_short(const struct bpe *b, struct bpe_work *w)
 {
-    uint32_t ranks[SHORT_MAX];
+    uint32_t ranks[SHORT_MAX]; /* ranks[i]: of ids[i] and the one behind it */
+    int32_t ids[SHORT_MAX];
     size_t n = w->n_sym;
+    assert(n > 1 && n <= SHORT_MAX);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = w->sym[i].id;
+    }
     for (size_t i = 0; i + 1 < n; i++) {
-        ranks[i] = pair_rank(b, w, i);
+        ranks[i] = pair_rank(b, ids[i], ids[i + 1]);
     }
     while (n > 1) {
-        size_t least = 0;
+        size_t at = 0;
+        uint32_t least = ranks[0];
         for (size_t i = 1; i + 1 < n; i++) {
-            least = ranks[i] < ranks[least] ? i : least;
+            at = ranks[i] < least ? i : at;
+            least = ranks[i] < least ? ranks[i] : least;
         }
-        if (ranks[least] == NONE) {
+        if (least == NONE) {
             break;
         }
-        w->sym[least].id = b->merges[ranks[least]].result;
+        ids[at] = b->merges[least].result;
         n--;
-        for (size_t i = least + 1; i < n; i++) {
-            w->sym[i].id = w->sym[i + 1].id;
+        for (size_t i = at + 1; i < n; i++) {
+            ids[i] = ids[i + 1];
             ranks[i - 1] = ranks[i];
         }
-        if (least > 0) {
-            ranks[least - 1] = pair_rank(b, w, least - 1);
+        if (at > 0) {
+            ranks[at - 1] = pair_rank(b, ids[at - 1], ids[at]);
         }
-        if (least + 1 < n) {
-            ranks[least] = pair_rank(b, w, least);
+        if (at + 1 < n) {
+            ranks[at] = pair_rank(b, ids[at], ids[at + 1]);
         }
+    }
+    for (size_t i = 0; i < n; i++) {
+        w->sym[i].id = ids[i];
     }
     w->n_sym = n;
 }

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_TEXT = 16, CACHE_IDS = 4, CACHE_N = 8192, CACHE_FROM = 4096 };
+/* The cache has 512 to 16384 places, one for eight bytes of the text: new memory costs as much as
+ * merging. */
+enum { CACHE_TEXT = 32, CACHE_IDS = 8, CACHE_MIN = 512, CACHE_MAX = 16384, CACHE_BYTES = 8 };
 
 /* A piece that was merged before in this text, and its ids: nine of ten pieces come again. */
 struct cached {
@@ -25,8 +27,9 @@ struct encoder {
     struct engine_error *err;
     struct bpe_work work;
     struct unigram_work cuts;
-    struct cached *cache; /* [CACHE_N], NULL: the text is too short to be worth it */
-    char *spelled;        /* a piece in the vocabulary's characters, for ignores_merges */
+    struct cached *cache; /* [cache_n], a power of two; NULL: the text is not worth it */
+    size_t cache_n;
+    char *spelled; /* a piece in the vocabulary's characters, for ignores_merges */
     size_t spelled_cap;
     int32_t *ids;
     size_t n_ids, ids_cap;
@@ -91,7 +94,8 @@ static bool push_bytes(struct encoder *e, const char *s, size_t len)
  * there, else unknown. */
 static bool push_char(struct encoder *e, const char *s, size_t len)
 {
-    int32_t id = vocab_find(&e->t->vocab, s, len);
+    int32_t id = len == 1 && (unsigned char)s[0] < 0x80 ? e->t->ascii_ids[(unsigned char)s[0]]
+                                                        : vocab_find(&e->t->vocab, s, len);
     bool has_all = true;
     if (id >= 0 && !(e->t->flags[id] & TOKENIZER_SPECIAL)) {
         return push(e, id);
@@ -203,13 +207,15 @@ static bool merge_piece(struct encoder *e, const char *s, size_t len)
     return true;
 }
 
-static struct cached *find_cached(struct cached *cache, const char text[CACHE_TEXT])
+static struct cached *find_cached(const struct encoder *e, const char text[CACHE_TEXT])
 {
-    uint64_t a, b;
-    memcpy(&a, text, 8);
-    memcpy(&b, text + 8, 8);
-    a = (a ^ b * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
-    return &cache[(a ^ a >> 32) % CACHE_N];
+    uint64_t w[CACHE_TEXT / 8], h = 0;
+    memcpy(w, text, sizeof w);
+    for (size_t i = 0; i < CACHE_TEXT / 8; i++) {
+        h = (h ^ w[i]) * 0xd6e8feb86659fd93u;
+        h ^= h >> 32;
+    }
+    return &e->cache[h & (e->cache_n - 1)];
 }
 
 static bool encode_merged(struct encoder *e, const char *s, size_t len)
@@ -220,7 +226,7 @@ static bool encode_merged(struct encoder *e, const char *s, size_t len)
         return merge_piece(e, s, len);
     }
     memcpy(text, s, len);
-    struct cached *c = find_cached(e->cache, text);
+    struct cached *c = find_cached(e, text);
     if (c->len == len && memcmp(c->text, text, CACHE_TEXT) == 0) {
         for (size_t i = 0; i < c->n_ids; i++) {
             if (!put_id(e, c->ids[i])) {
@@ -387,13 +393,23 @@ static bool encode_text(struct encoder *e, const char *s, size_t len)
     return done;
 }
 
+/* Without memory it is done without. */
+static void make_cache(struct encoder *e, size_t len)
+{
+    e->cache_n = CACHE_MIN;
+    while (e->cache_n < CACHE_MAX && e->cache_n < len / CACHE_BYTES) {
+        e->cache_n *= 2;
+    }
+    if (len / CACHE_BYTES >= CACHE_MIN) {
+        e->cache = calloc(e->cache_n, sizeof *e->cache);
+    }
+}
+
 bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool is_start,
                       int32_t **ids, size_t *n_ids, struct engine_error *err)
 {
     struct encoder e = {.t = t, .err = err, .is_start = is_start, .is_first = true};
-    if (len >= CACHE_FROM) {
-        e.cache = calloc(CACHE_N, sizeof *e.cache); /* without memory it is done without */
-    }
+    make_cache(&e, len);
     bool done = encode_around(&e, &t->added, text, len, encode_text);
     if (done && !e.ids) {
         e.ids = malloc(sizeof *e.ids); /* so that the answer is never NULL */

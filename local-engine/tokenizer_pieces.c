@@ -126,6 +126,14 @@ static void make_byte_ids(struct tokenizer *t)
     }
 }
 
+static void make_ascii_ids(struct tokenizer *t)
+{
+    for (int c = 0; c < 128; c++) {
+        const char text = (char)c;
+        t->ascii_ids[c] = vocab_find(&t->vocab, &text, 1);
+    }
+}
+
 bool tokenizer_pieces_make(struct tokenizer *t, struct engine_error *err)
 {
     int16_t table[BYTE_CHARS_MAX];
@@ -143,5 +151,6 @@ bool tokenizer_pieces_make(struct tokenizer *t, struct engine_error *err)
     assert(used <= t->vocab.arena_len);
     t->pieces_at[n] = (uint32_t)used;
     make_byte_ids(t);
+    make_ascii_ids(t);
     return true;
 }

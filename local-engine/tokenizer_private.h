@@ -53,12 +53,13 @@ struct tokenizer {
     struct normalize normal;
     struct pretokenize pre;
     struct added added, added_normalized;
-    uint8_t *flags;        /* [vocab.n_ids] */
-    char *pieces;          /* bytes of all tokens */
-    uint32_t *pieces_at;   /* [vocab.n_ids + 1] */
-    int32_t byte_ids[256]; /* TOKENIZER_BYTES: of the character that stands for it;
-                              TOKENIZER_SPACES: <0xNN>; -1: none */
-    int32_t unk, bos;      /* -1: none */
+    uint8_t *flags;         /* [vocab.n_ids] */
+    char *pieces;           /* bytes of all tokens */
+    uint32_t *pieces_at;    /* [vocab.n_ids + 1] */
+    int32_t byte_ids[256];  /* TOKENIZER_BYTES: of the character that stands for it;
+                               TOKENIZER_SPACES: <0xNN>; -1: none */
+    int32_t ascii_ids[128]; /* of the characters themselves; -1: none */
+    int32_t unk, bos;       /* -1: none */
     int32_t eos[TOKENIZER_EOS_MAX];
     size_t n_eos;
 };
@@ -127,7 +128,7 @@ ENGINE_WARN_UNUSED bool tokenizer_config_apply(struct tokenizer *t, bool has_tem
                                                const json_t *generation_config,
                                                const json_t *config, struct engine_error *err);
 
-/* tokenizer_pieces.c: byte_ids and pieces. */
+/* tokenizer_pieces.c: byte_ids, ascii_ids and pieces. */
 ENGINE_WARN_UNUSED bool tokenizer_pieces_make(struct tokenizer *t, struct engine_error *err);
 /* The character that stands for a byte in byte-level vocabularies. */
 uint32_t tokenizer_byte_char(unsigned char b);
