@@ -3,6 +3,8 @@
  */
 #include "tests/lib/tokenizer_recipe.h"
 
+#define TEN(text) text text text text text text text text text text
+
 static const struct {
     struct recipe r;
     const char *text;
@@ -22,6 +24,9 @@ static const struct {
     {{.vocab = "\"\xf4\x90\x80\x80\":300"}, "not UTF-8"},
     {{.merges = "\"a b\""}, "model.merges[0]: 'ab' is not in the vocabulary"},
     {{.merges = "[\"a\",\"zz\"]"}, "model.merges[0]: 'zz' is not in the vocabulary"},
+    {{.vocab = "\"ab\":300",
+      .merges = TEN("\"a b\",") TEN("\"a b\",") TEN("\"a b\",") TEN("\"a b\",") "\"zz b\""},
+     "model.merges[40]: 'zz' is not in the vocabulary"}, /* in the second block of 32 */
     {{.merges = "\"ab\""}, "one space between"},
     {{.merges = "\"a b c\""}, "one space between"},
     {{.merges = "[\"a\"]"}, "pair of tokens"},
