@@ -17,7 +17,7 @@ LIMIT_S = 1800 if os.environ.get("SOAK") == "1" else 300
 STATE = ""
 # Those that take longest, longest first: they begin before the others, so that none is left running alone at the end.
 LONG = ("test_tokenizer", "test_splits", "test_probe", "test_versions_moving", "test_pieces", "test_plan_property", "test_keeper",
-        "72-catalog-live-broken", "11-catalog-versions", "60-reported-engine", "71-catalog-user", "70-user", "14-catalog-probe", "13-catalog-live",
+        "53-reported-waits", "72-catalog-live-broken", "11-catalog-versions", "60-reported-engine", "71-catalog-user", "70-user", "14-catalog-probe", "13-catalog-live",
         "52-reported-dialects", "51-reported-operations")
 
 
