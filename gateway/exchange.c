@@ -105,6 +105,26 @@ static enum next step_plan(struct exchange *x)
     return prepare_plan(&x->prep, &x->env, &x->fail) ? NEXT : failed(x, ATTEMPT_PLAN);
 }
 
+/* ---- 7: who is called, if anybody */
+
+static bool is_withheld_unrecorded(const struct exchange *x)
+{
+    return strcmp(x->env.conf->records_on_failure, "flag") != 0;
+}
+
+/* Before every call. An answer whose record cannot be written would be paid for and withheld. */
+static enum next step_admit(struct exchange *x)
+{
+    if (records_is_writable(x->gw->records) || !is_withheld_unrecorded(x)) {
+        return exchange_attempt_admit(x);
+    }
+    (void)failure_set(&x->fail, 500, "record_failed", NULL,
+                      "records cannot be written now and an answer without one would be withheld, "
+                      "so nobody was asked: see the disk of records.db");
+    bool has_asked = json_array_size(x->attempts) > 0;
+    return exchange_jump(x, has_asked ? STEP_FINGERPRINT : STEP_END);
+}
+
 static bool find_credentials(struct exchange *x, struct credentials *c)
 {
     const struct target *t = &x->prep.target;
@@ -198,7 +218,7 @@ static void on_recorded(bool ok, void *ud)
     struct exchange *x = ud;
     if (!ok) {
         log_write(LOG_ERROR, "record_failed", "id", x->request_id, NULL);
-        if (strcmp(x->env.conf->records_on_failure, "flag") != 0) {
+        if (is_withheld_unrecorded(x)) {
             (void)failure_set(&x->fail, 500, "record_failed", NULL,
                               "the answer's record could not be written, so the answer is "
                               "withheld: see the disk of records.db");
@@ -278,7 +298,7 @@ static const struct {
     enum next (*fn)(struct exchange *x);
 } steps[STEP_COUNT] = {
     [STEP_PARSE] = {"parse", step_parse},    [STEP_RESOLVE] = {"resolve", step_resolve},
-    [STEP_PLAN] = {"plan", step_plan},       [STEP_ADMIT] = {"admit", exchange_attempt_admit},
+    [STEP_PLAN] = {"plan", step_plan},       [STEP_ADMIT] = {"admit", step_admit},
     [STEP_ENCODE] = {"encode", step_encode}, [STEP_CALL] = {"call", exchange_call},
     [STEP_GATHER] = {"gather", step_gather}, [STEP_FINGERPRINT] = {"fingerprint", step_fingerprint},
     [STEP_RECORD] = {"record", step_record}, [STEP_END] = {"end", step_end},

@@ -88,8 +88,9 @@ static const struct key keys[] = {
      "else in /var/lib/isotherm.",
      true},
     {"records_on_failure", "refuse", 0, 0,
-     "When a record cannot be written (disk full): refuse answers 500, flag lets the answer go out "
-     "and counts it.",
+     "When a record cannot be written (disk full): refuse answers 500 and asks nobody until it "
+     "can, "
+     "flag lets the\nanswer go out and counts it.",
      false},
     {"engine_program", "null", 0, 0,
      "The local engine; null for the isotherm-engine beside the program.", true},
