@@ -259,9 +259,26 @@ static void end_with_answer(struct exchange *x)
     } else {
         struct failure f = {.status = 0};
         (void)failure_set(&f, 500, "internal_error", NULL, "the answer could not be written");
-        exchange_reply_failure(x->conn, &f, x->request_id);
+        exchange_reply_failure(x->conn, &f, x->request_id, NULL);
     }
     buf_release(&out);
+    json_decref(isotherm);
+}
+
+static void end_with_failure(struct exchange *x)
+{
+    json_t *isotherm = exchange_record_tried(x);
+    if (!x->has_begun) {
+        exchange_reply_failure(x->conn, &x->fail, x->request_id, isotherm);
+    } else {
+        struct buf out;
+        buf_init(&out, LIMIT_ANSWER_BYTES);
+        if (reply_failure(&x->fail, isotherm, true, &out)) {
+            (void)conn_stream_write(x->conn, buf_slice(&out));
+        }
+        conn_stream_end(x->conn);
+        buf_release(&out);
+    }
     json_decref(isotherm);
 }
 
@@ -275,16 +292,8 @@ static enum next step_end(struct exchange *x)
         }
     } else if (!x->fail.status) {
         end_with_answer(x);
-    } else if (!x->has_begun) {
-        exchange_reply_failure(x->conn, &x->fail, x->request_id);
     } else {
-        struct buf out;
-        buf_init(&out, 1u << 16);
-        if (reply_failure(&x->fail, true, &out)) {
-            (void)conn_stream_write(x->conn, buf_slice(&out));
-        }
-        conn_stream_end(x->conn);
-        buf_release(&out);
+        end_with_failure(x);
     }
     x->conn = NULL; /* the server's again */
     exchange_log(x);
@@ -364,7 +373,7 @@ void exchange_start(struct gateway *g, struct conn *c, enum request_kind kind)
     struct failure f = {.status = 0};
     if (!x) {
         (void)failure_set(&f, 503, "out_of_memory", NULL, "out of memory");
-        exchange_reply_failure(c, &f, NULL);
+        exchange_reply_failure(c, &f, NULL, NULL);
         return;
     }
     x->gw = g;

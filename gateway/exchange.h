@@ -12,7 +12,8 @@
 /* Answers the request on `c`; never fails to answer. */
 void exchange_start(struct gateway *g, struct conn *c, enum request_kind kind);
 
-/* An error body, for the endpoints off the main path too. */
-void exchange_reply_failure(struct conn *c, const struct failure *f, const char *request_id);
+/* An error body, for the endpoints off the main path too. request_id and `isotherm` may be NULL. */
+void exchange_reply_failure(struct conn *c, const struct failure *f, const char *request_id,
+                            json_t *isotherm);
 
 #endif

@@ -95,6 +95,12 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error)
         (json_int_t)x->attempt_us, "ended_us", (json_int_t)gateway_now_us(), "waited_us",
         (json_int_t)x->waited_us, "error", error ? json_string(error) : json_null());
     x->is_attempting = false;
+    if (a && !error && x->prep.n_calls > 1 && x->answer.usage.is_known) { /* one of several calls */
+        (void)json_object_set_new(
+            a, "usage",
+            json_pack("{s:I,s:I}", "prompt_tokens", (json_int_t)x->answer.usage.prompt_tokens,
+                      "completion_tokens", (json_int_t)x->answer.usage.completion_tokens));
+    }
     if (a) {
         (void)json_array_append_new(x->attempts, a);
     }
@@ -111,10 +117,10 @@ void exchange_record_forget(struct exchange *x)
 /* As the client is shown it: without times. */
 static json_t *shown_attempt(const json_t *a)
 {
-    static const char *const keys[] = {"backend", "model", "status", "error"};
+    static const char *const keys[] = {"backend", "model", "status", "error", "usage"};
     json_t *o = json_object();
     for (size_t i = 0; o && i < sizeof keys / sizeof *keys; i++) {
-        (void)json_object_set(o, keys[i], json_object_get(a, keys[i]));
+        (void)json_object_set(o, keys[i], json_object_get(a, keys[i])); /* or it has none */
     }
     return o;
 }
@@ -153,6 +159,13 @@ json_t *exchange_record_isotherm(const struct exchange *x)
         (void)json_object_set_new(o, "attempts", attempts); /* no memory: the record has them */
     }
     return o;
+}
+
+json_t *exchange_record_tried(const struct exchange *x)
+{
+    json_t *attempts = shown_attempts(x);
+    return attempts ? json_pack("{s:s,s:o}", "request_id", x->request_id, "attempts", attempts)
+                    : NULL;
 }
 
 void exchange_record_upstream_id(struct exchange *x)
@@ -434,13 +447,14 @@ void exchange_log(const struct exchange *x)
               x->fail.code[0] ? x->fail.code : "-", NULL);
 }
 
-void exchange_reply_failure(struct conn *c, const struct failure *f, const char *request_id)
+void exchange_reply_failure(struct conn *c, const struct failure *f, const char *request_id,
+                            json_t *isotherm)
 {
     struct conn_header h[2];
     size_t n = 0;
     char seconds[12];
     struct buf out;
-    buf_init(&out, 1u << 16);
+    buf_init(&out, LIMIT_ANSWER_BYTES);
     if (request_id) {
         h[n++] = (struct conn_header){"x-request-id", request_id};
     }
@@ -448,7 +462,7 @@ void exchange_reply_failure(struct conn *c, const struct failure *f, const char 
         (void)snprintf(seconds, sizeof seconds, "%d", f->retry_after_s);
         h[n++] = (struct conn_header){"retry-after", seconds};
     }
-    (void)reply_failure(f, false, &out);
+    (void)reply_failure(f, isotherm, false, &out);
     conn_reply(c, f->status, "application/json", h, n, buf_slice(&out));
     buf_release(&out);
 }

@@ -75,6 +75,8 @@ void exchange_record_attempt(struct exchange *x, int status, const char *error);
 void exchange_record_forget(struct exchange *x);
 /* The `isotherm` object of the reply, with the attempts where one has failed; yours. */
 json_t *exchange_record_isotherm(const struct exchange *x);
+/* The one of an error: request_id and all attempts. Yours; NULL: nobody was tried, or memory. */
+json_t *exchange_record_tried(const struct exchange *x);
 uint32_t exchange_record_random(void);
 void exchange_record_upstream_id(struct exchange *x);
 /* The call is answered and another one follows: its body counts too. */

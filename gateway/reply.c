@@ -296,7 +296,7 @@ static json_t *word_or_null(const char *s)
     return s[0] ? json_string(s) : json_null();
 }
 
-bool reply_failure(const struct failure *f, bool is_event, struct buf *out)
+bool reply_failure(const struct failure *f, json_t *isotherm, bool is_event, struct buf *out)
 {
     json_t *message = json_string(f->message);
     if (!message) { /* a text that was cut inside a character */
@@ -304,5 +304,8 @@ bool reply_failure(const struct failure *f, bool is_event, struct buf *out)
     }
     json_t *o = json_pack("{s:{s:o,s:s,s:o,s:o}}", "error", "message", message, "type", f->type,
                           "param", word_or_null(f->param), "code", word_or_null(f->code));
+    if (o && isotherm) {
+        (void)json_object_set(o, "isotherm", isotherm); /* no memory: the error is told without */
+    }
     return write_and_free(out, o, is_event);
 }

@@ -35,7 +35,7 @@ bool reply_delta(struct reply *r, const struct delta *d, json_t *isotherm, struc
  * something was added since the first chunk. */
 bool reply_end(struct reply *r, const struct answer *a, json_t *isotherm, struct buf *out);
 
-/* {"error":{...}}; is_event: as an SSE event. */
-bool reply_failure(const struct failure *f, bool is_event, struct buf *out);
+/* {"error":{...}}, with `isotherm` beside it; is_event: as an SSE event. */
+bool reply_failure(const struct failure *f, json_t *isotherm, bool is_event, struct buf *out);
 
 #endif

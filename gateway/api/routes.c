@@ -106,7 +106,7 @@ static void not_allowed(struct conn *c, const struct route *r)
     struct buf out;
     buf_init(&out, 1u << 12);
     (void)failure_set(&f, 405, "method_not_allowed", NULL, "%s takes %s", r->path, r->method);
-    (void)reply_failure(&f, false, &out);
+    (void)reply_failure(&f, NULL, false, &out);
     struct conn_header h = {"allow", r->method};
     conn_reply(c, 405, "application/json", &h, 1, buf_slice(&out));
     buf_release(&out);
@@ -153,5 +153,5 @@ void routes_reply_json(struct conn *c, int status, json_t *body)
 
 void routes_reply_failure(struct conn *c, const struct failure *f)
 {
-    exchange_reply_failure(c, f, NULL);
+    exchange_reply_failure(c, f, NULL, NULL);
 }

@@ -200,13 +200,19 @@ static void test_failures(void **state)
     struct buf out;
     (void)failure_set(&f, 400, "invalid_value", "top_p", "'top_p' is wrong");
     buf_init(&out, 1u << 12);
-    assert_true(reply_failure(&f, false, &out));
+    assert_true(reply_failure(&f, NULL, false, &out));
     expect(&out, "{\"error\":{\"message\":\"'top_p' is wrong\",\"type\":\"invalid_request_error\","
                  "\"param\":\"top_p\",\"code\":\"invalid_value\"}}");
+    json_t *isotherm = json_pack("{s:[]}", "attempts");
+    buf_init(&out, 1u << 12);
+    assert_true(reply_failure(&f, isotherm, false, &out));
+    assert_non_null(strstr(out.p, "\"code\":\"invalid_value\"},\"isotherm\":{\"attempts\":[]}}"));
+    buf_release(&out);
+    json_decref(isotherm);
     memset(&f, 0, sizeof f);
     (void)failure_set(&f, 502, "", NULL, "bad \xff byte");
     buf_init(&out, 1u << 12);
-    assert_true(reply_failure(&f, true, &out));
+    assert_true(reply_failure(&f, NULL, true, &out));
     assert_non_null(strstr(out.p, "\"type\":\"upstream_error\",\"param\":null,\"code\":null"));
     assert_int_equal(strncmp(out.p, "data: {", 7), 0);
     buf_release(&out);
