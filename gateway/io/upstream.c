@@ -7,6 +7,7 @@
  */
 #include "upstream.h"
 
+#include "gateway/base/log.h"
 #include <curl/curl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -49,6 +50,7 @@ struct upstream_call {
     struct buf inbox;
     struct failure failure;
     CURLcode result;
+    char curl_words[CURL_ERROR_SIZE];
 
     struct loop_timer deadline;
     int64_t last_ms; /* of the last byte, or of the last touch once there was one */
@@ -119,9 +121,68 @@ static void call_free(struct upstream_call *c)
 
 /* ---- delivery */
 
+/* What the client is told of curl's result: no word of curl's, which changes with its version. */
+static const char *words_of(CURLcode result)
+{
+    switch (result) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return "its name is not known";
+    case CURLE_COULDNT_CONNECT:
+        return "nobody accepts a connection at its address";
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+        return "its certificate is not trusted";
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CRL_BADFILE:
+        return "the file of trusted certificates cannot be read";
+    case CURLE_SSL_CONNECT_ERROR:
+        return "the TLS handshake failed";
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+        return "it closed the connection";
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        return "the connection was lost";
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return "it ended its HTTP/2 stream with an error";
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_BAD_CONTENT_ENCODING:
+        return "it does not speak HTTP as it should";
+    case CURLE_URL_MALFORMAT:
+        return "its address in the configuration is no URL";
+    default:
+        return "the transport failed";
+    }
+}
+
+/* For the operator alone: who it was, and curl's own words. */
+static void log_result(const struct upstream_call *c)
+{
+    const char *url = NULL;
+    char *host = NULL, *port = NULL;
+    CURLU *parts = curl_url();
+    (void)curl_easy_getinfo(c->easy, CURLINFO_EFFECTIVE_URL, &url);
+    if (parts && url && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK) {
+        (void)curl_url_get(parts, CURLUPART_HOST, &host, 0);
+        (void)curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+    }
+    log_write(LOG_WARNING, "upstream_failed", "host", host ? host : "-", "port", port ? port : "-",
+              "error", c->curl_words[0] ? c->curl_words : curl_easy_strerror(c->result), NULL);
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(parts);
+}
+
 static void set_failure_of_result(struct upstream_call *c)
 {
-    const char *why = curl_easy_strerror(c->result); /* a fixed text: no host name in it */
+    const char *why = words_of(c->result);
+    if (c->failure.status) { /* a limit of ours was the reason */
+        return;
+    }
+    log_result(c);
     if (c->result == CURLE_OPERATION_TIMEDOUT && !c->has_byte) {
         (void)failure_set(&c->failure, 504, "upstream_timeout_connect", NULL,
                           "the upstream did not accept a connection in time");
@@ -140,8 +201,8 @@ static void set_failure_of_result(struct upstream_call *c)
 static void tell_end(struct upstream_call *c)
 {
     if (c->result != CURLE_OK) {
-        set_failure_of_result(c); /* unless a limit of ours was the reason and is set already */
-    } else if (!c->has_head) {    /* curl is content with a head that was cut */
+        set_failure_of_result(c);
+    } else if (!c->has_head) { /* curl is content with a head that was cut */
         (void)failure_set(&c->failure, 502, "stream_incomplete", NULL,
                           "the upstream's answer broke off in its head");
     }
@@ -553,6 +614,7 @@ static bool set_callbacks(CURL *e, struct upstream_call *c)
     bool ok = true;
     SET(CURLOPT_HTTPHEADER, c->headers);
     SET(CURLOPT_PRIVATE, (void *)c);
+    SET(CURLOPT_ERRORBUFFER, c->curl_words);
     SET(CURLOPT_WRITEFUNCTION, on_bytes);
     SET(CURLOPT_WRITEDATA, (void *)c);
     SET(CURLOPT_HEADERFUNCTION, on_header);

@@ -33,7 +33,8 @@ struct upstream_events {
     /* The end, exactly once, not after upstream_cancel(). f NULL: all bytes came. Else 502
      * upstream_unreachable (no byte of the request has left), upstream_no_answer (it may have been
      * read), 504 upstream_timeout_connect, upstream_timeout_first_byte, upstream_timeout_idle, 502
-     * upstream_too_large, stream_incomplete. No host name in the message. */
+     * upstream_too_large, stream_incomplete. The message says what happened in
+     * our words, without a host name; host and curl's words are logged (upstream_failed). */
     void (*on_end)(const struct failure *f, void *ud);
     /* A kept connection was lost before any byte of an answer came, and the request goes out once
      * more on a fresh one. May be NULL. */
