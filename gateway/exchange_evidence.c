@@ -8,6 +8,7 @@
 #include "exchange_evidence.h"
 
 #include "backend/refusal.h"
+#include "backend/refusal_param.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,54 +190,12 @@ static bool observe(const struct exchange *x, enum param p, enum claim_verdict v
 
 /* ---- refusals */
 
-/* "maxOutputTokens" -> "max_output_tokens", as some providers name in their errors what they read
- * from the other; false: too long for a name. */
-static bool snake_case(const char *name, char out[64])
-{
-    size_t n = 0;
-    for (const char *p = name; *p; p++) {
-        bool begins = isupper((unsigned char)*p) && p > name &&
-                      (islower((unsigned char)p[-1]) || isdigit((unsigned char)p[-1]));
-        if (n + 3 > 64) {
-            return false;
-        }
-        if (begins) {
-            out[n++] = '_';
-        }
-        out[n++] = (char)tolower((unsigned char)*p);
-    }
-    out[n] = '\0';
-    return true;
-}
-
-/* Whether `name` is the wire path or its last part, in either spelling. */
-static bool is_wire_name(const char *wire, const char *name)
-{
-    char of_wire[64], of_name[64];
-    if (!snake_case(wire, of_wire) || !snake_case(name, of_name)) {
-        return false;
-    }
-    const char *dot = strrchr(of_wire, '.');
-    return strcmp(of_wire, of_name) == 0 || (dot && strcmp(dot + 1, of_name) == 0);
-}
-
 enum param exchange_evidence_param(const struct exchange *x, const char *name)
 {
+    bool is_inside;
     const struct plan *plan = &x->prep.plan;
-    enum param found = PARAM_COUNT;
-    for (unsigned i = 0; name[0] && i < PARAM_COUNT; i++) {
-        if (!sampling_has(&plan->send, (enum param)i)) {
-            continue;
-        }
-        if (strcmp(sampling_table[i].name, name) == 0 ||
-            (plan->wire[i] && strcmp(plan->wire[i], name) == 0)) {
-            return (enum param)i;
-        }
-        if (found == PARAM_COUNT && plan->wire[i] && is_wire_name(plan->wire[i], name)) {
-            found = (enum param)i; /* unless another one has that very name */
-        }
-    }
-    return found;
+    enum param p = refusal_param(name, &plan->send, plan->wire, &is_inside);
+    return is_inside ? PARAM_COUNT : p; /* a fault within its value says nothing about its claim */
 }
 
 /* `name` stands in `text` as a word of its own. */

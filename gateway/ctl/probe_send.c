@@ -5,9 +5,9 @@
 
 #include "gateway/answer.h"
 #include "gateway/backend/refusal.h"
+#include "gateway/backend/refusal_param.h"
 #include "gateway/gateway.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -239,43 +239,6 @@ static void wait_for(struct probe_sender *s, int64_t ms)
 
 /* ---- what an answer tells */
 
-/* topK and top_k are one name; what follows a bracket is inside of it. */
-static void plain_name(const char *name, char out[64])
-{
-    size_t n = 0;
-    for (const char *p = name; *p && *p != '[' && n + 2 < 64; p++) {
-        if (isupper((unsigned char)*p) && p > name && islower((unsigned char)p[-1])) {
-            out[n++] = '_';
-        }
-        out[n++] = (char)tolower((unsigned char)*p);
-    }
-    out[n] = '\0';
-}
-
-static bool is_named(const char *named, const char *wire)
-{
-    char a[64], b[64];
-    plain_name(named, a);
-    plain_name(wire, b);
-    const char *leaf = strrchr(b, '.');
-    size_t root = strcspn(b, ".");
-    return strcmp(a, b) == 0 || (leaf && strcmp(a, leaf + 1) == 0) ||
-           (strncmp(a, b, root) == 0 && (a[root] == '\0' || a[root] == '.') &&
-            (a[root] == '.' || !leaf));
-}
-
-/* The parameter of the request that a refusal names. */
-static enum param find_named(const struct probe_trial *t, const char *named)
-{
-    for (int i = 0; i < PARAM_COUNT && named[0]; i++) {
-        if (sampling_has(&t->send, (enum param)i) &&
-            (is_named(named, t->wire[i]) || is_named(named, sampling_table[i].name))) {
-            return (enum param)i;
-        }
-    }
-    return PARAM_COUNT;
-}
-
 static void read_refusal(struct probe_sender *s, const struct probe_trial *t,
                          struct probe_outcome *o, struct failure *f)
 {
@@ -283,7 +246,7 @@ static void read_refusal(struct probe_sender *s, const struct probe_trial *t,
     s->target->backend->refusal(s->status, buf_slice(&s->answer),
                                 s->retry_after[0] ? s->retry_after : NULL, named, f);
     o->status = s->status;
-    o->named = find_named(t, named);
+    o->named = refusal_param(named, &t->send, t->wire, NULL);
     o->names_param = o->named != PARAM_COUNT;
     o->is_unknown = refusal_is_of_parameter(f->code, f->message);
     (void)snprintf(o->excerpt, sizeof o->excerpt, "%.239s", f->message);
@@ -357,7 +320,7 @@ static void read_outcome(struct probe_sender *s, const struct probe_trial *t,
         read_refusal(s, t, o, f);
     } else if (!read_answer(s, o, f)) { /* an error in a 200 has a status of its own */
         o->status = f->status == 400 ? 400 : 502;
-        o->named = find_named(t, f->param);
+        o->named = refusal_param(f->param, &t->send, t->wire, NULL);
         o->names_param = o->named != PARAM_COUNT;
         o->is_unknown = refusal_is_of_parameter(f->code, f->message);
         (void)snprintf(o->excerpt, sizeof o->excerpt, "%.239s", f->message);

@@ -2,6 +2,7 @@
 #include "gateway/exchange_evidence.h"
 
 #include "gateway/backend/refusal.h"
+#include "gateway/backend/refusal_param.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,6 +102,8 @@ static void test_names(void **state)
         {"stopSequences", PARAM_STOP},
         {"k", PARAM_SEED},
         {"messages.0.topK", PARAM_COUNT},
+        {"stop_sequences[0]", PARAM_COUNT},
+        {"generation_config.unknown", PARAM_COUNT},
         {"output_tokens", PARAM_COUNT},
         {"temperature", PARAM_COUNT},
         {"", PARAM_COUNT},
@@ -113,6 +116,21 @@ static void test_names(void **state)
         if (exchange_evidence_param(&x, cases[i].name) != cases[i].p) {
             fail_msg("'%s' is taken for another parameter", cases[i].name);
         }
+    }
+    static const struct {
+        const char *name;
+        enum param p;
+        bool is_inside;
+    } within[] = {{"stop_sequences[0]", PARAM_STOP, true},
+                  {"options.topP.value", PARAM_TOP_P, true},
+                  {"topK", PARAM_TOP_K, false},
+                  {"generation_config.unknown", PARAM_COUNT, false},
+                  {"stop_sequences_too", PARAM_COUNT, false}};
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++) {
+        bool is_inside;
+        assert_int_equal(refusal_param(within[i].name, &plan->send, plan->wire, &is_inside),
+                         within[i].p);
+        assert_int_equal(is_inside, within[i].is_inside);
     }
 }
 
