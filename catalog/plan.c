@@ -638,10 +638,25 @@ static bool is_own_name(enum param p, const char *wire)
            (strncmp(wire, name, len) == 0 && (wire[len] == '.' || wire[len] == '\0'));
 }
 
+/* Asks for nothing, in a field that another parameter fills: that one's value is what is sent. */
+static bool is_lost_in_field(const struct plan *out, enum param p)
+{
+    if (!sampling_is_neutral(p, out->send.v[p])) {
+        return false;
+    }
+    for (unsigned i = 0; i < PARAM_COUNT; i++) {
+        if (i != p && sampling_has(&out->send, (enum param)i) &&
+            strcmp(out->wire[i], out->wire[p]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void plan_name(struct planning *pl, enum param p)
 {
     bool is_asked = sampling_has(pl->asked, p) && !(pl->added & PARAM_BIT(p));
-    if (is_asked && !is_own_name(p, pl->out->wire[p])) {
+    if (is_asked && !is_own_name(p, pl->out->wire[p]) && !is_lost_in_field(pl->out, p)) {
         note(pl, p, ACTION_RENAMED, REASON_WIRE_NAME, pl->out->send.v[p]);
         if (p == PARAM_STOP && pl->out->stop_is_local) {
             struct adjustment *a = &pl->out->adj[pl->out->n_adj - 1];

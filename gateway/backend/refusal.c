@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "refusal_codes.h"
 #include "gateway/base/jsonio.h"
+#include "gateway/base/key_marks.h"
 #include "gateway/base/retry_after.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -105,19 +106,17 @@ static bool is_host(const char *p, size_t n)
 
 static bool is_key(const char *p, size_t n, bool after_bearer)
 {
-    static const char *const marks[] = {"sk-", "gsk_", "xai-", "csk-", "fw_",
-                                        "r8_", "hf_",  "tgp_", "AIza", "key-"};
+    static const char *const marks[] = {"fw_", "r8_", "hf_", "tgp_", "key-"};
+    bool is_marked = n >= 8 && key_marks_begin(p);
     for (size_t i = 0; n >= 8 && i < sizeof marks / sizeof *marks; i++) {
-        if (strncmp(p, marks[i], strlen(marks[i])) == 0) {
-            return true;
-        }
+        is_marked = is_marked || strncmp(p, marks[i], strlen(marks[i])) == 0;
     }
     bool has_digit = false, has_alpha = false;
     for (size_t i = 0; i < n; i++) {
         has_digit = has_digit || isdigit((unsigned char)p[i]);
         has_alpha = has_alpha || isalpha((unsigned char)p[i]);
     }
-    return (after_bearer && n >= 6) || (n >= 40 && has_digit && has_alpha);
+    return is_marked || (after_bearer && n >= 6) || (n >= 40 && has_digit && has_alpha);
 }
 
 struct plain {

@@ -6,6 +6,7 @@
  */
 #include "config_check.h"
 
+#include "key_marks.h"
 #include "limits.h"
 #include <arpa/inet.h>
 #include <stdarg.h>
@@ -149,12 +150,9 @@ static const char *check_url(const char *s)
 
 static const char *check_key_name(const char *s)
 {
-    static const char *const secrets[] = {"sk-", "sk_", "gsk_", "xai-", "AIza", "csk-", "Bearer"};
-    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        if (strncmp(s, secrets[i], strlen(secrets[i])) == 0) {
-            return "this looks like a key itself, write the name of the environment variable or "
-                   "credential that holds it";
-        }
+    if (key_marks_begin(s) || strncmp(s, "Bearer", 6) == 0) {
+        return "this looks like a key itself, write the name of the environment variable or "
+               "credential that holds it";
     }
     if (!is_name(s) || s[0] == '.') {
         return "the name of an environment variable or credential expected, letters, digits, '_', "
