@@ -52,12 +52,18 @@ def openai_tool(name, schema):
     return {"type": "function", "function": {"name": name, "description": "x", "parameters": schema}}
 
 
-class Google:
-    """the Gemini API; with vertex=True Vertex AI"""
-    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "google", True, True, True, True, True
-
+class Api:
     def __init__(self, provider, base, model):
         self.provider, self.base, self.model = provider, base, model
+
+    def stream_error(self, body):
+        """the text of the error that ends a stream"""
+        return self.events(body)[-1]["error"]
+
+
+class Google(Api):
+    """the Gemini API; with vertex=True Vertex AI"""
+    dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "google", True, True, True, True, True
 
     def ask(self, stream=False, tool=None, force=False, schema=None, reason=False, stop=None, limit=None, logprobs=None, model=None, array=False, n=None):
         config = {}
@@ -115,11 +121,8 @@ class Google:
         return self.events(body)[-1]["error"]["message"]
 
 
-class Converse:
+class Converse(Api):
     dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "converse", True, True, True, True, False
-
-    def __init__(self, provider, base, model):
-        self.provider, self.base, self.model = provider, base, model
 
     def ask(self, stream=False, tool=None, force=False, schema=None, reason=False, stop=None, limit=None, model=None):
         body = {"messages": [{"role": "user", "content": [{"text": "Tell a tale"}]}]}
@@ -187,11 +190,8 @@ class Converse:
         return p["message"]
 
 
-class Cohere:
+class Cohere(Api):
     dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "cohere", True, True, True, True, True
-
-    def __init__(self, provider, base, model):
-        self.provider, self.base, self.model = provider, base, model
 
     def ask(self, stream=False, tool=None, force=False, schema=None, reason=False, stop=None, limit=None, logprobs=None, model=None):
         body = {"model": model or self.model, "messages": [{"role": "user", "content": "Tell a tale"}], "stream": stream}
@@ -256,11 +256,8 @@ class Cohere:
         return delta["error"]
 
 
-class Ollama:
+class Ollama(Api):
     dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "ollama", True, False, True, True, True
-
-    def __init__(self, provider, base, model):
-        self.provider, self.base, self.model = provider, base, model
 
     def ask(self, stream=False, tool=None, force=False, schema=None, reason=False, stop=None, limit=None, logprobs=None, model=None):
         body = {"model": model or self.model, "messages": [{"role": "user", "content": "Tell a tale"}]}
@@ -305,16 +302,10 @@ class Ollama:
     def error(self, body):
         return json.loads(body)["error"]
 
-    def stream_error(self, body):
-        return self.events(body)[-1]["error"]
 
-
-class Tgi:
+class Tgi(Api):
     """/generate: raw completions"""
     dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "tgi", False, False, True, False, True
-
-    def __init__(self, provider, base, model):
-        self.provider, self.base, self.model = provider, base, model
 
     def ask(self, stream=False, schema=None, stop=None, limit=None, logprobs=None, model=None, **more):
         p = dict(more, details=True)
@@ -350,11 +341,8 @@ class Tgi:
         assert json.loads(body)["error_type"]
         return json.loads(body)["error"]
 
-    def stream_error(self, body):
-        return self.events(body)[-1]["error"]
 
-
-class DashScope:
+class DashScope(Api):
     """native generation, incremental unless told otherwise"""
     # the claims allow auto and none; that a named function is taken stands in a note only
     dialect, has_tools, has_force, has_schema, has_reasoning, has_logprobs = "dashscope", True, False, True, True, True

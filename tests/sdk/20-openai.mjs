@@ -2,7 +2,7 @@
 // The official openai package, newest and the major version before, against the daemon: what a program that was written for OpenAI relies on.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KEY, closedPort, packages, startDaemon, startMock, until } from "./lib.mjs";
+import { KEY, closedPort, packages, startDaemon, startMock, streamsWhatIsWhole, until } from "./lib.mjs";
 
 const [{ z }] = await packages("zod");
 const mock = await startMock();
@@ -257,13 +257,7 @@ for (const name of ["openai", "openai-v6"]) {
   });
 
   check("raw completions, whole and streamed", async () => {
-    const asked = { model: "local", prompt: "Once upon a time", seed: 1, max_tokens: 8 };
-    const whole = await client.completions.create({ ...asked, logprobs: 2 });
-    assert.equal(whole.object, "text_completion");
-    assert.equal(whole.choices[0].logprobs.tokens.join(""), whole.choices[0].text);
-    let text = "";
-    for await (const chunk of await client.completions.create({ ...asked, stream: true })) text += chunk.choices[0]?.text ?? "";
-    assert.equal(text, whole.choices[0].text);
+    await streamsWhatIsWhole(client, { model: "local", prompt: "Once upon a time", seed: 1, max_tokens: 8 });
   });
 
   check("models are listed and retrieved, with what they take", async () => {

@@ -2,7 +2,7 @@
 // The official openai package against the scripted provider itself: chat, raw completions and responses, without the daemon between.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventNames, packages, startMock } from "./lib.mjs";
+import { eventNames, packages, startMock, streamsWhatIsWhole } from "./lib.mjs";
 
 const [{ default: OpenAI }] = await packages("openai");
 const mock = await startMock();
@@ -59,13 +59,7 @@ check("chat: an answer by a schema, and a refusal", async () => {
 });
 
 check("completions: plain and streamed are the same text", async () => {
-  const asked = { model: "gpt-3.5-turbo-instruct", prompt: input, max_tokens: 20 };
-  const whole = await client.completions.create({ ...asked, logprobs: 2 });
-  assert.equal(whole.object, "text_completion");
-  assert.equal(whole.choices[0].logprobs.tokens.join(""), whole.choices[0].text);
-  let text = "";
-  for await (const chunk of await client.completions.create({ ...asked, stream: true })) text += chunk.choices[0]?.text ?? "";
-  assert.equal(text, whole.choices[0].text);
+  await streamsWhatIsWhole(client, { model: "gpt-3.5-turbo-instruct", prompt: input, max_tokens: 20 });
 });
 
 check("responses: plain and streamed are the same text", async () => {

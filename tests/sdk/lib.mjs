@@ -153,3 +153,13 @@ export async function eventNames(address, body, headers = {}) {
   const events = (await r.text()).trim().split("\n\n");
   return events.map((e) => [e.match(/^event: ?(.*)$/m)?.[1], JSON.parse(e.match(/^data: ?(.*)$/m)[1]).type]);
 }
+
+// Raw completions by OpenAI's client: log-probabilities cover the text, and a stream is the same text.
+export async function streamsWhatIsWhole(client, asked) {
+  const whole = await client.completions.create({ ...asked, logprobs: 2 });
+  assert.equal(whole.object, "text_completion");
+  assert.equal(whole.choices[0].logprobs.tokens.join(""), whole.choices[0].text);
+  let text = "";
+  for await (const chunk of await client.completions.create({ ...asked, stream: true })) text += chunk.choices[0]?.text ?? "";
+  assert.equal(text, whole.choices[0].text);
+}
