@@ -49,7 +49,7 @@ struct loop {
     struct loop_post *post_first, **post_last;
 };
 
-static int64_t clock_ms(void)
+int64_t loop_clock_ms(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
@@ -179,7 +179,7 @@ bool loop_timer_arm(struct loop *l, struct loop_timer *t, int64_t in_ms, loop_ti
     assert(fn);
     t->fn = fn;
     t->ud = ud;
-    t->due_ms = clock_ms() + (in_ms > 0 ? in_ms : 0);
+    t->due_ms = loop_clock_ms() + (in_ms > 0 ? in_ms : 0);
     if (t->slot == 0 && !heap_add(l, t)) {
         return false;
     }
@@ -244,6 +244,23 @@ static void on_wake(int fd, uint32_t events, void *ud)
     (void)!read(fd, &n, sizeof n); /* only empties the counter */
 }
 
+/* Before whatever has been posted meanwhile. */
+static void put_back(struct loop *l, struct loop_post *p)
+{
+    struct loop_post *last = p;
+    while (last->next) {
+        last = last->next;
+    }
+    pthread_mutex_lock(&l->lock);
+    last->next = l->post_first;
+    if (!l->post_first) {
+        l->post_last = &last->next;
+    }
+    l->post_first = p;
+    pthread_mutex_unlock(&l->lock);
+    wake(l);
+}
+
 static void run_posts(struct loop *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -251,10 +268,15 @@ static void run_posts(struct loop *l)
     l->post_first = NULL;
     l->post_last = &l->post_first;
     pthread_mutex_unlock(&l->lock);
+    int64_t began_ms = loop_clock_ms();
     while (p) {
         struct loop_post *next = p->next; /* the node may be gone after its call */
         p->fn(p->ud);
         p = next;
+        if (p && loop_clock_ms() - began_ms >= LOOP_SLICE_MS) {
+            put_back(l, p);
+            return;
+        }
     }
 }
 
@@ -267,7 +289,7 @@ bool loop_new(struct loop **out)
         return false;
     }
     l->post_last = &l->post_first;
-    l->now_ms = clock_ms();
+    l->now_ms = loop_clock_ms();
     l->wake_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -334,7 +356,7 @@ static int wait_ms(const struct loop *l, int turn_ms)
     if (l->n_heap == 0) {
         return turn_ms;
     }
-    int64_t ms = l->heap[0]->due_ms - clock_ms();
+    int64_t ms = l->heap[0]->due_ms - loop_clock_ms();
     ms = ms < 0 ? 0 : ms > WAIT_MAX_MS ? WAIT_MAX_MS : ms;
     return turn_ms >= 0 && turn_ms < ms ? turn_ms : (int)ms;
 }
@@ -345,7 +367,7 @@ void loop_run(struct loop *l)
     int turn_ms = run_turns(l);
     while (!atomic_load(&l->is_stopping)) {
         int n = epoll_wait(l->epoll_fd, ev, EVENTS_PER_WAIT, wait_ms(l, turn_ms));
-        l->now_ms = clock_ms();
+        l->now_ms = loop_clock_ms();
         run_events(l, ev, n); /* n is -1 after a signal */
         run_timers(l);
         run_posts(l);

@@ -33,8 +33,9 @@ bool loop_timer_arm(struct loop *l, struct loop_timer *t, int64_t in_ms, loop_ti
                     void *ud);
 void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 
-/* Runs fn on the loop's thread soon, in order. Any thread. The node is the caller's, in use
-   until fn is called. */
+/* Runs fn on the loop's thread soon, in order; what a turn has no time for waits for the next one,
+   so that others are heard between. Any thread. The node is the caller's, in use until fn is
+   called. */
 struct loop_post {
     struct loop_post *next;
     void (*fn)(void *ud);
@@ -43,8 +44,11 @@ struct loop_post {
 void loop_post(struct loop *l, struct loop_post *p);
 
 int64_t loop_now_ms(const struct loop *l); /* monotonic, read once a turn */
-void loop_run(struct loop *l);             /* until loop_stop */
-void loop_stop(struct loop *l);            /* any thread, async-signal-safe */
+/* How long one part of a turn may take before what can wait is left for the next turn. */
+#define LOOP_SLICE_MS 20
+int64_t loop_clock_ms(void);    /* the same clock, read now */
+void loop_run(struct loop *l);  /* until loop_stop */
+void loop_stop(struct loop *l); /* any thread, async-signal-safe */
 /* Called once a turn after the events, before waiting (the HTTP library and curl need a run).
    Returns the longest wait in ms, -1: no matter. */
 typedef int loop_turn_fn(void *ud);

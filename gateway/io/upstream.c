@@ -244,8 +244,19 @@ static void deliver(struct upstream_call *c)
     u->current = NULL;
 }
 
-/* What curl has finished, and everything that is ready. Never inside of curl. */
-static void flush(struct upstream *u)
+static void on_flush(void *ud);
+
+/* Delivers soon, from a clean stack. */
+static void flush_later(struct upstream *u)
+{
+    if (u->flush_timer.slot == 0) {
+        (void)loop_timer_arm(u->loop, &u->flush_timer, 0, on_flush,
+                             u); /* its place was reserved by upstream_new */
+    }
+}
+
+/* What curl has finished. Never inside of curl. */
+static void take_finished(struct upstream *u)
 {
     CURLMsg *msg;
     int n_left;
@@ -262,24 +273,36 @@ static void flush(struct upstream *u)
         c->result = result;
         mark_ready(c);
     }
+}
+
+/* Everything that is ready, at least one. The end of an answer of many megabytes takes long. */
+static void deliver_ready(struct upstream *u)
+{
     struct upstream_call *c;
+    int64_t began_ms = loop_clock_ms();
     while ((c = u->ready_first) != NULL) {
         unmark_ready(c);
         deliver(c);
+        if (u->ready_first && loop_clock_ms() - began_ms >= LOOP_SLICE_MS) {
+            flush_later(u);
+            return;
+        }
     }
 }
 
 static void on_flush(void *ud)
 {
-    flush(ud);
+    take_finished(ud);
+    deliver_ready(ud);
 }
 
-/* Delivers soon, from a clean stack. */
-static void flush_later(struct upstream *u)
+static void flush(struct upstream *u)
 {
-    if (u->flush_timer.slot == 0) {
-        (void)loop_timer_arm(u->loop, &u->flush_timer, 0, on_flush,
-                             u); /* its place was reserved by upstream_new */
+    take_finished(u);
+    if (u->ready_first && loop_clock_ms() - loop_now_ms(u->loop) >= LOOP_SLICE_MS) {
+        flush_later(u); /* each socket of this turn comes here */
+    } else {
+        deliver_ready(u);
     }
 }
 

@@ -227,6 +227,47 @@ static void test_posts(void **state)
     fixture_free(x);
 }
 
+static void on_heard(int fd, uint32_t events, void *ud)
+{
+    (void)events;
+    struct fixture *x = ud;
+    loop_unwatch(x->l, fd);
+    x->n = x->n * 10 + 2;
+}
+
+static void long_post(void *ud)
+{
+    struct fixture *x = ud;
+    int64_t began_ms = loop_clock_ms();
+    assert_int_equal(write(x->fds[1], "x", 1), 1);
+    while (loop_clock_ms() - began_ms < LOOP_SLICE_MS) {
+    }
+    x->n = x->n * 10 + 1;
+}
+
+static void last_post(void *ud)
+{
+    struct fixture *x = ud;
+    x->n = x->n * 10 + 3;
+    loop_stop(x->l);
+}
+
+/* Between two posts that take long others are heard, and the posts stay in order. */
+static void test_long_posts(void **state)
+{
+    (void)state;
+    struct fixture *x = fixture_new();
+    struct loop_post posts[] = {
+        {.fn = long_post, .ud = x}, {.fn = long_post, .ud = x}, {.fn = last_post, .ud = x}};
+    assert_true(loop_watch(x->l, x->fds[0], EPOLLIN, on_heard, x));
+    for (size_t i = 0; i < 3; i++) {
+        loop_post(x->l, &posts[i]);
+    }
+    loop_run(x->l);
+    assert_int_equal(x->n, 1213);
+    fixture_free(x);
+}
+
 static int on_turn(void *ud)
 {
     struct fixture *x = ud;
@@ -254,7 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timers),      cmocka_unit_test(test_busy_timer),
         cmocka_unit_test(test_stale_event), cmocka_unit_test(test_reopened),
-        cmocka_unit_test(test_posts),       cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_posts),       cmocka_unit_test(test_long_posts),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }
