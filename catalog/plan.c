@@ -17,6 +17,7 @@
  * policy; the other way round it would have been a 400.
  */
 #include "plan_many.h"
+#include "plan_name.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -624,39 +625,10 @@ static void plan_adds(struct planning *pl, enum param p)
 
 /* ---- pass 5: names */
 
-/* Whether the path says the parameter's own name, first or last: `tool_choice.type` and
- * `options.top_k` do, `stop_sequences` does not. A response format is one field with two canonical
- * names. */
-static bool is_own_name(enum param p, const char *wire)
-{
-    bool is_format =
-        p == PARAM_RESPONSE_FORMAT_JSON_OBJECT || p == PARAM_RESPONSE_FORMAT_JSON_SCHEMA;
-    const char *name = is_format ? "response_format" : sampling_table[p].name;
-    const char *last = strrchr(wire, '.');
-    size_t len = strlen(name);
-    return strcmp(last ? last + 1 : wire, name) == 0 ||
-           (strncmp(wire, name, len) == 0 && (wire[len] == '.' || wire[len] == '\0'));
-}
-
-/* Asks for nothing, in a field that another parameter fills: that one's value is what is sent. */
-static bool is_lost_in_field(const struct plan *out, enum param p)
-{
-    if (!sampling_is_neutral(p, out->send.v[p])) {
-        return false;
-    }
-    for (unsigned i = 0; i < PARAM_COUNT; i++) {
-        if (i != p && sampling_has(&out->send, (enum param)i) &&
-            strcmp(out->wire[i], out->wire[p]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void plan_name(struct planning *pl, enum param p)
 {
     bool is_asked = sampling_has(pl->asked, p) && !(pl->added & PARAM_BIT(p));
-    if (is_asked && !is_own_name(p, pl->out->wire[p]) && !is_lost_in_field(pl->out, p)) {
+    if (is_asked && plan_is_renamed(pl->out, p)) {
         note(pl, p, ACTION_RENAMED, REASON_WIRE_NAME, pl->out->send.v[p]);
         if (p == PARAM_STOP && pl->out->stop_is_local) {
             struct adjustment *a = &pl->out->adj[pl->out->n_adj - 1];

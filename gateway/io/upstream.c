@@ -124,38 +124,33 @@ static void call_free(struct upstream_call *c)
 /* What the client is told of curl's result: no word of curl's, which changes with its version. */
 static const char *words_of(CURLcode result)
 {
-    switch (result) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-        return "its name is not known";
-    case CURLE_COULDNT_CONNECT:
-        return "nobody accepts a connection at its address";
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_INVALIDCERTSTATUS:
-        return "its certificate is not trusted";
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CRL_BADFILE:
-        return "the file of trusted certificates cannot be read";
-    case CURLE_SSL_CONNECT_ERROR:
-        return "the TLS handshake failed";
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-        return "it closed the connection";
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-        return "the connection was lost";
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return "it ended its HTTP/2 stream with an error";
-    case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_BAD_CONTENT_ENCODING:
-        return "it does not speak HTTP as it should";
-    case CURLE_URL_MALFORMAT:
-        return "its address in the configuration is no URL";
-    default:
-        return "the transport failed";
+    static const struct {
+        CURLcode result;
+        const char *words;
+    } rows[] = {
+        {CURLE_COULDNT_RESOLVE_HOST, "its name is not known"},
+        {CURLE_COULDNT_CONNECT, "nobody accepts a connection at its address"},
+        {CURLE_PEER_FAILED_VERIFICATION, "its certificate is not trusted"},
+        {CURLE_SSL_ISSUER_ERROR, "its certificate is not trusted"},
+        {CURLE_SSL_INVALIDCERTSTATUS, "its certificate is not trusted"},
+        {CURLE_SSL_CACERT_BADFILE, "the file of trusted certificates cannot be read"},
+        {CURLE_SSL_CONNECT_ERROR, "the TLS handshake failed"},
+        {CURLE_GOT_NOTHING, "it closed the connection"},
+        {CURLE_PARTIAL_FILE, "it closed the connection"},
+        {CURLE_RECV_ERROR, "the connection was lost"},
+        {CURLE_SEND_ERROR, "the connection was lost"},
+        {CURLE_HTTP2, "it broke the rules of HTTP/2"},
+        {CURLE_HTTP2_STREAM, "it ended its HTTP/2 stream with an error"},
+        {CURLE_WEIRD_SERVER_REPLY, "it does not speak HTTP as it should"},
+        {CURLE_UNSUPPORTED_PROTOCOL, "it does not speak HTTP as it should"},
+        {CURLE_URL_MALFORMAT, "its address in the configuration is no URL"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].result == result) {
+            return rows[i].words;
+        }
     }
+    return "the transport failed";
 }
 
 /* For the operator alone: who it was, and curl's own words. */
