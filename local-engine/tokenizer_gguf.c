@@ -7,6 +7,7 @@
 #include "tokenizer_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +26,19 @@ struct reader {
     struct tokenizer *t;
     const struct gguf *g;
     struct engine_error *err;
+    char list[128]; /* the one that is read, as errors name it */
 };
 
 static bool fail_field(const struct reader *r, const char *field, const char *why)
 {
     return engine_fail(r->err, ENGINE_BAD_FILE, "", "%s: " KEY "%s: %s", gguf_label(r->g), field,
                        why);
+}
+
+static const char *name_list(struct reader *r, const char *field)
+{
+    (void)snprintf(r->list, sizeof r->list, "%s: " KEY "%s", gguf_label(r->g), field);
+    return r->list;
 }
 
 /* ---- tokens */
@@ -317,7 +325,7 @@ static bool put_merge(const struct reader *r, struct tokenizer_merges *m,
 static bool read_merges(struct reader *r)
 {
     struct gguf_array a;
-    struct tokenizer_merges m = {.t = r->t, .field = KEY "merges"};
+    struct tokenizer_merges m = {.t = r->t, .field = name_list(r, "merges")};
     size_t at = 0;
     bool done = true;
     if (!gguf_get_array(r->g, KEY "merges", GGUF_STRING, &a, r->err)) {
@@ -363,7 +371,8 @@ static bool read_t5(struct reader *r)
     if (gguf_has(r->g, KEY "precompiled_charsmap")) {
         return fail_field(r, "precompiled_charsmap", "a table of replacements is not supported");
     }
-    return read_spaces(r) && read_scores(r) && tokenizer_unigram_make(r->t, KEY "tokens", r->err);
+    return read_spaces(r) && read_scores(r) &&
+           tokenizer_unigram_make(r->t, name_list(r, "tokens"), r->err);
 }
 
 struct model {
@@ -398,7 +407,7 @@ bool tokenizer_from_gguf(struct tokenizer **out, const struct gguf *g, struct en
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     t->unk = t->bos = -1;
-    struct reader r = {t, g, err};
+    struct reader r = {.t = t, .g = g, .err = err};
     if (!read_model(&r)) {
         tokenizer_close(t);
         return false;

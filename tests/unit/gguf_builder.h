@@ -76,6 +76,14 @@ static inline void gguf_put_string(struct gguf_bytes *b, const char *key, const 
     gguf_put_text(b, value);
 }
 
+/* An array whose `n` values follow. */
+static inline void gguf_put_list(struct gguf_bytes *b, const char *key, uint32_t type, uint64_t n)
+{
+    gguf_put_key(b, key, 9);
+    gguf_put_int(b, type, 4);
+    gguf_put_int(b, n, 8);
+}
+
 /* Rows first, as the reader tells them; 1 for a dimension that is not there. */
 static inline void gguf_put_tensor(struct gguf_bytes *b, const char *name, uint64_t rows,
                                    uint64_t columns, uint32_t type, uint64_t offset)
