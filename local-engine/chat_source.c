@@ -3,9 +3,9 @@
 
 #include "filemap.h"
 #include "gguf.h"
+#include "jsontree.h"
 #include "weights.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,14 +50,14 @@ static const json_t *find_default(const json_t *list)
 static bool read_config(const char *name, const struct filemap *map, char **text, size_t *len,
                         struct engine_error *err)
 {
-    json_error_t where;
-    json_t *config = map->n <= CONFIG_BYTES_MAX ? json_loadb((const char *)map->bytes, map->n,
-                                                             JSON_DECODE_INT_AS_REAL, &where)
-                                                : NULL;
-    if (!json_is_object(config)) {
-        json_decref(config);
-        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: no JSON object of at most %d MiB", name,
+    static const char *const names[] = {"chat_template", NULL};
+    if (map->n > CONFIG_BYTES_MAX) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "%s: larger than %d MiB", name,
                            CONFIG_BYTES_MAX >> 20);
+    }
+    json_t *config = jsontree_pick((const char *)map->bytes, map->n, names, name, err);
+    if (!config) {
+        return false;
     }
     const json_t *t = json_object_get(config, "chat_template");
     t = json_is_array(t) ? find_default(t) : t;

@@ -2,6 +2,8 @@
  * compute is refused by name. */
 #include "model_private.h"
 
+#include "jsontree.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +15,9 @@ const char *model_config_file(const json_t *config)
 
 json_t *model_config_parse(const char *text, size_t n, struct engine_error *err)
 {
-    json_error_t je = {.text = ""};
-    json_t *config = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
+    json_error_t je = {.text = "too many values"};
+    json_t *config =
+        jsontree_fits(text, n) ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &je) : NULL;
     if (!json_is_object(config)) {
         (void)engine_fail(err, ENGINE_BAD_FILE, "", "config.json: is no JSON object: %.100s",
                           config ? "another kind of value" : je.text);

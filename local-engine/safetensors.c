@@ -5,6 +5,7 @@
 #include "safetensors.h"
 
 #include "filemap.h"
+#include "jsontree.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -199,9 +200,11 @@ static bool parse_header(struct safetensors *st, struct engine_error *err)
                            st->label, (unsigned long long)n_header, st->n_bytes,
                            SAFETENSORS_HEADER_MAX);
     }
-    json_error_t je;
-    st->header =
-        json_loadb((const char *)st->bytes + 8, (size_t)n_header, JSON_REJECT_DUPLICATES, &je);
+    json_error_t je = {.text = "too many values"};
+    const char *text = (const char *)st->bytes + 8;
+    st->header = jsontree_fits(text, (size_t)n_header)
+                     ? json_loadb(text, (size_t)n_header, JSON_REJECT_DUPLICATES, &je)
+                     : NULL;
     if (!json_is_object(st->header)) {
         return engine_fail(err, ENGINE_BAD_FILE, "", "%s: header is no JSON object: %.100s",
                            st->label, st->header ? "another kind of value" : je.text);

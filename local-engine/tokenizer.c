@@ -3,6 +3,7 @@
 #include "tokenizer_private.h"
 
 #include "filemap.h"
+#include "jsontree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,26 +94,14 @@ static bool map_json(struct filemap *map, const char *folder, struct engine_erro
                        TOKENIZER_FILE_MAX >> 20);
 }
 
+/* Of a file that may list 100,000 added tokens, what is asked for here. */
 static bool parse_config(const char *text, size_t len, const char *name, json_t **out,
                          struct engine_error *err)
 {
-    json_error_t why;
-    json_t *j = json_loadb(text, len, JSON_ALLOW_NUL, &why);
-    if (!j && json_error_code(&why) == json_error_numeric_overflow) {
-        /* "model_max_length": 1000000000000000019884624838656 stands in most files */
-        j = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
-    }
-    if (json_is_object(j)) {
-        *out = j;
-        return true;
-    }
-    bool is_other = j != NULL;
-    json_decref(j);
-    if (!is_other && why.text[0] == '\0') { /* jansson has words for everything else */
-        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
-    }
-    return engine_fail(err, ENGINE_BAD_FILE, "", "%s: not a JSON object (line %d)", name,
-                       is_other ? 1 : why.line);
+    static const char *const names[] = {"bos_token",    "eos_token",    "add_bos_token",
+                                        "bos_token_id", "eos_token_id", NULL};
+    *out = jsontree_pick(text, len, names, name, err);
+    return *out != NULL;
 }
 
 static bool open_config(const char *folder, const char *name, json_t **out,
@@ -168,14 +157,39 @@ static bool read_tokens(struct tokenizer *t, const struct tokenizer_parts *p,
     return true;
 }
 
-static bool build_parts(struct tokenizer *t, const struct tokenizer_parts *p, const json_t *added,
+/* Ids of model.vocab without a token, but where an added one fills the place. Behind the model's
+ * own ids added ones may leave some out, as those of phi-4 do. */
+static bool check_holes(const struct tokenizer *t, size_t n_model, struct engine_error *err)
+{
+    for (size_t id = 0; id < n_model; id++) {
+        if (!vocab_spelling(&t->vocab, (int64_t)id, NULL)) {
+            return engine_fail(err, ENGINE_BAD_FILE, "",
+                               "tokenizer.json: model.vocab: no token has the id %zu, but one has "
+                               "%zu",
+                               id, n_model - 1);
+        }
+    }
+    return true;
+}
+
+static bool read_vocab(struct tokenizer *t, const struct tokenizer_parts *p,
+                       struct engine_error *err)
+{
+    if (!tokenizer_json_vocab(t, p, err)) {
+        return false;
+    }
+    size_t n_model = t->vocab.n_ids;
+    return tokenizer_added_register(t, &p->added_tokens, err) && check_holes(t, n_model, err);
+}
+
+static bool build_parts(struct tokenizer *t, const struct tokenizer_parts *p,
                         const struct configs *c, struct engine_error *err)
 {
     bool has_template = false;
-    return tokenizer_json_vocab(t, p, err) && tokenizer_added_register(t, added, err) &&
-           read_unk(t, p, err) && tokenizer_steps_read(t, p, &has_template, err) &&
+    return read_vocab(t, p, err) && read_unk(t, p, err) &&
+           tokenizer_steps_read(t, p, &has_template, err) &&
            tokenizer_config_apply(t, has_template, c->tokenizer, c->generation, c->model, err) &&
-           read_tokens(t, p, err) && tokenizer_added_index(t, added, err) &&
+           read_tokens(t, p, err) && tokenizer_added_index(t, &p->added_tokens, err) &&
            tokenizer_pieces_make(t, err);
 }
 
@@ -183,16 +197,12 @@ static bool build(struct tokenizer **out, const char *json, size_t len, const st
                   struct engine_error *err)
 {
     struct tokenizer_parts p = {0};
-    json_t *added = NULL;
     struct tokenizer *t = calloc(1, sizeof *t);
     if (!t) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     t->unk = t->bos = -1;
-    bool done = tokenizer_json_split(&p, json, len, err) &&
-                tokenizer_json_value(&p.added_tokens, "added_tokens", &added, err) &&
-                build_parts(t, &p, added, c, err);
-    json_decref(added);
+    bool done = tokenizer_json_split(&p, json, len, err) && build_parts(t, &p, c, err);
     if (!done) {
         tokenizer_close(t);
         return false;

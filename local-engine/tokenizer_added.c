@@ -1,6 +1,7 @@
-/* tokenizer_added.c - the list added_tokens of tokenizer.json. It is gone through twice: first the
- * tokens get their places in the vocabulary, and, once bos and eos are known, those that are not
- * special go into the tables that find them in text.
+/* tokenizer_added.c - the list added_tokens of tokenizer.json. It is gone through three times:
+ * first the tokens get their places in the vocabulary, then their flags, and, once bos and eos are
+ * known, those that are not special go into the tables that find them in text. Each time it is read
+ * from the file's text, since a list of 100,000 takes a tree of 100 MB.
  *
  * A token that is `normalized` is found in normalized text, and its own spelling is normalized for
  * that: Hugging Face's order.
@@ -11,86 +12,169 @@
 #include <string.h>
 
 struct entry {
-    const char *text;
-    size_t len;
+    char text[ADDED_TEXT_MAX];
+    size_t len; /* 0: there was none */
     int64_t id;
-    bool is_special, is_normalized;
+    bool has_id, is_special, is_normalized;
     struct added_token flags;
 };
 
 static bool fail_entry(struct engine_error *err, size_t index, const char *why)
 {
-    return engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: added_tokens[%zu]: %s", index,
-                       why);
+    enum engine_code code = strcmp(why, "out of memory") == 0 ? ENGINE_NOMEM : ENGINE_BAD_FILE;
+    return engine_fail(err, code, "", "tokenizer.json: added_tokens[%zu]: %s", index, why);
 }
 
-static bool read_entry(const json_t *j, size_t index, struct entry *e, struct engine_error *err)
+/* ---- reading */
+
+static bool is_word(const struct jsonscan_span *s, const char *word)
 {
-    const char *const names[] = {"special", "normalized", "single_word", "lstrip", "rstrip"};
-    const json_t *text = json_object_get(j, "content"), *id = json_object_get(j, "id");
-    bool flags[5];
-    for (size_t i = 0; i < 5; i++) {
-        const json_t *flag = json_object_get(j, names[i]);
-        if (flag && !json_is_boolean(flag)) {
-            return fail_entry(err, index, "a flag is neither true nor false");
-        }
-        flags[i] = json_is_true(flag);
+    return s->len == strlen(word) && memcmp(s->at, word, s->len) == 0;
+}
+
+static bool read_flag(struct jsonscan *s, bool *out)
+{
+    struct jsonscan_span value;
+    if (!jsonscan_skip(s, &value)) {
+        return false;
     }
-    if (!json_is_string(text) || json_string_length(text) == 0 ||
-        json_string_length(text) > ADDED_TEXT_MAX) {
-        return fail_entry(err, index, "content is not a string of 1 to 256 bytes");
+    *out = is_word(&value, "true");
+    return *out || is_word(&value, "false") || jsonscan_fail(s, "a flag is neither true nor false");
+}
+
+static bool read_text(struct jsonscan *s, struct entry *e)
+{
+    struct jsonscan_span text;
+    if (jsonscan_peek(s) != '"' || !jsonscan_string(s, &text) || text.len == 0 ||
+        text.len > sizeof e->text) {
+        return jsonscan_fail(s, "content is not a string of 1 to 256 bytes");
     }
-    if (!json_is_integer(id)) {
-        return fail_entry(err, index, "id is not an integer");
-    }
-    *e = (struct entry){.text = json_string_value(text),
-                        .len = json_string_length(text),
-                        .id = json_integer_value(id),
-                        .is_special = flags[0],
-                        .is_normalized = flags[1],
-                        .flags = {.single_word = flags[2], .lstrip = flags[3], .rstrip = flags[4]}};
+    memcpy(e->text, text.at, text.len);
+    e->len = text.len;
     return true;
 }
 
+static bool read_id(struct jsonscan *s, struct entry *e)
+{
+    char c = jsonscan_peek(s);
+    bool is_number = c == '-' || (c >= '0' && c <= '9');
+    e->has_id = is_number && jsonscan_int(s, &e->id);
+    return e->has_id || jsonscan_fail(s, "id is not an integer");
+}
+
+static bool read_field(struct jsonscan *s, const struct jsonscan_span *key, struct entry *e)
+{
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {{"special", &e->is_special},
+                 {"normalized", &e->is_normalized},
+                 {"single_word", &e->flags.single_word},
+                 {"lstrip", &e->flags.lstrip},
+                 {"rstrip", &e->flags.rstrip}};
+    struct jsonscan_span ignored;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (is_word(key, flags[i].name)) {
+            return read_flag(s, flags[i].flag);
+        }
+    }
+    return is_word(key, "content") ? read_text(s, e)
+           : is_word(key, "id")    ? read_id(s, e)
+                                   : jsonscan_skip(s, &ignored);
+}
+
+static bool read_entry(struct jsonscan *s, struct entry *e)
+{
+    struct jsonscan_span key;
+    size_t n = 0;
+    e->len = 0;
+    e->has_id = e->is_special = e->is_normalized = false;
+    e->flags = (struct added_token){.id = -1};
+    if (!jsonscan_open(s, '{')) {
+        return false;
+    }
+    while (jsonscan_next(s, '}', &n)) {
+        if (!jsonscan_key(s, &key) || !read_field(s, &key, e)) {
+            return false;
+        }
+    }
+    return !s->problem &&
+           (e->len > 0 || jsonscan_fail(s, "content is not a string of 1 to 256 bytes")) &&
+           (e->has_id || jsonscan_fail(s, "id is not an integer"));
+}
+
+typedef bool entry_fn(struct tokenizer *t, struct entry *e, size_t index, struct engine_error *err);
+
+static bool scan_list(struct jsonscan *s, struct tokenizer *t, entry_fn *fn,
+                      struct engine_error *err)
+{
+    struct entry e;
+    size_t n = 0;
+    bool is_list = jsonscan_open(s, '[');
+    while (is_list && jsonscan_next(s, ']', &n)) {
+        is_list = n <= TOKENIZER_ADDED_MAX;
+        if (!is_list) {
+            break;
+        }
+        if (!read_entry(s, &e)) {
+            return fail_entry(err, n - 1, s->problem);
+        }
+        if (!fn(t, &e, n - 1, err)) {
+            return false;
+        }
+    }
+    if (!is_list) {
+        return engine_fail(err, ENGINE_BAD_FILE, "",
+                           "tokenizer.json: added_tokens is not a list of at most %d",
+                           TOKENIZER_ADDED_MAX);
+    }
+    return !s->problem || fail_entry(err, n, s->problem);
+}
+
+static bool for_each(struct tokenizer *t, const struct jsonscan_span *list, entry_fn *fn,
+                     struct engine_error *err)
+{
+    struct jsonscan s;
+    if (!list->at || is_word(list, "null")) {
+        return true;
+    }
+    jsonscan_init(&s, list->at, list->len);
+    bool done = scan_list(&s, t, fn, err);
+    jsonscan_release(&s);
+    return done;
+}
+
+/* ---- the three times */
+
 /* Places in the vocabulary; a token that is there already must have the same id. */
-static bool register_entry(struct tokenizer *t, const struct entry *e, size_t index,
+static bool register_entry(struct tokenizer *t, struct entry *e, size_t index,
                            struct engine_error *err)
 {
-    if (vocab_find(&t->vocab, e->text, e->len) == e->id) {
+    if (e->id >= 0 && vocab_find(&t->vocab, e->text, e->len) == e->id) {
         return true;
     }
     enum vocab_result r = vocab_add(&t->vocab, e->text, e->len, e->id);
     return r == VOCAB_DONE || fail_entry(err, index, vocab_result_text(r));
 }
 
-bool tokenizer_added_register(struct tokenizer *t, const json_t *list, struct engine_error *err)
+static bool flag_entry(struct tokenizer *t, struct entry *e, size_t index, struct engine_error *err)
 {
-    const json_t *item;
-    size_t i;
-    struct entry e;
-    if (!json_is_null(list) &&
-        (!json_is_array(list) || json_array_size(list) > TOKENIZER_ADDED_MAX)) {
-        return engine_fail(err, ENGINE_BAD_FILE, "",
-                           "tokenizer.json: added_tokens is not a list of at most %d",
-                           TOKENIZER_ADDED_MAX);
-    }
-    json_array_foreach (list, i, item) {
-        if (!read_entry(item, i, &e, err) || !register_entry(t, &e, i, err)) {
-            return false;
-        }
+    (void)index;
+    (void)err;
+    t->flags[e->id] =
+        (uint8_t)(t->flags[e->id] | TOKENIZER_ADDED | (e->is_special ? TOKENIZER_SPECIAL : 0));
+    return true;
+}
+
+bool tokenizer_added_register(struct tokenizer *t, const struct jsonscan_span *list,
+                              struct engine_error *err)
+{
+    if (!for_each(t, list, register_entry, err)) {
+        return false;
     }
     t->flags = calloc(t->vocab.n_ids, 1);
-    if (!t->flags) {
-        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
-    }
-    json_array_foreach (list, i, item) {
-        if (!read_entry(item, i, &e, err)) {
-            return false;
-        }
-        t->flags[e.id] =
-            (uint8_t)(t->flags[e.id] | TOKENIZER_ADDED | (e.is_special ? TOKENIZER_SPECIAL : 0));
-    }
-    return true;
+    return t->flags ? for_each(t, list, flag_entry, err)
+                    : engine_fail(err, ENGINE_NOMEM, "", "out of memory");
 }
 
 static bool add_normalized(struct tokenizer *t, const struct entry *e, struct engine_error *err)
@@ -112,23 +196,23 @@ static bool add_normalized(struct tokenizer *t, const struct entry *e, struct en
     return done;
 }
 
-bool tokenizer_added_index(struct tokenizer *t, const json_t *list, struct engine_error *err)
+static bool index_entry(struct tokenizer *t, struct entry *e, size_t index,
+                        struct engine_error *err)
 {
-    const json_t *item;
-    size_t i;
-    struct entry e;
-    json_array_foreach (list, i, item) {
-        if (!read_entry(item, i, &e, err)) {
-            return false;
-        }
-        if (t->flags[e.id] & TOKENIZER_SPECIAL) {
-            continue;
-        }
-        e.flags.id = (int32_t)e.id;
-        if (e.is_normalized ? !add_normalized(t, &e, err)
-                            : !added_add(&t->added, e.text, e.len, &e.flags)) {
-            return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
-        }
+    if (t->flags[e->id] & TOKENIZER_SPECIAL) {
+        return true;
+    }
+    e->flags.id = (int32_t)e->id;
+    return e->is_normalized ? add_normalized(t, e, err)
+                            : added_add(&t->added, e->text, e->len, &e->flags) ||
+                                  fail_entry(err, index, "out of memory");
+}
+
+bool tokenizer_added_index(struct tokenizer *t, const struct jsonscan_span *list,
+                           struct engine_error *err)
+{
+    if (!for_each(t, list, index_entry, err)) {
+        return false;
     }
     added_sort(&t->added);
     added_sort(&t->added_normalized);

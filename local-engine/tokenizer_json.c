@@ -4,6 +4,8 @@
  */
 #include "tokenizer_private.h"
 
+#include "jsontree.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +132,9 @@ bool tokenizer_json_value(const struct jsonscan_span *span, const char *field, j
     if (!span->at) {
         *out = json_null();
         return true;
+    }
+    if (!jsontree_fits(span->at, span->len)) {
+        return engine_fail(err, ENGINE_BAD_FILE, "", "tokenizer.json: %s: too many values", field);
     }
     json_t *j = json_loadb(span->at, span->len,
                            JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);

@@ -117,9 +117,10 @@ ENGINE_WARN_UNUSED bool tokenizer_steps_read(struct tokenizer *t, const struct t
                                              bool *has_template, struct engine_error *err);
 
 /* tokenizer_added.c */
-ENGINE_WARN_UNUSED bool tokenizer_added_register(struct tokenizer *t, const json_t *list,
+ENGINE_WARN_UNUSED bool tokenizer_added_register(struct tokenizer *t,
+                                                 const struct jsonscan_span *list,
                                                  struct engine_error *err);
-ENGINE_WARN_UNUSED bool tokenizer_added_index(struct tokenizer *t, const json_t *list,
+ENGINE_WARN_UNUSED bool tokenizer_added_index(struct tokenizer *t, const struct jsonscan_span *list,
                                               struct engine_error *err);
 
 /* tokenizer_config.c: any of the three may be NULL. */

@@ -5,6 +5,7 @@
 #include "weights_private.h"
 
 #include "filemap.h"
+#include "jsontree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static json_t *load_object(const struct weights *w, const char *name, size_t n_m
 {
     char path[4200];
     struct filemap map = {0};
-    json_error_t je = {.text = "too long"};
+    json_error_t je = {.text = "too long, or too many values"};
     json_t *j = NULL;
     if (!path_of(w, name, path, sizeof path, err)) {
         return NULL;
@@ -39,7 +40,7 @@ static json_t *load_object(const struct weights *w, const char *name, size_t n_m
     if (!filemap_open(&map, path, name, 1, "JSON", err)) {
         return NULL;
     }
-    if (map.n <= n_max) {
+    if (map.n <= n_max && jsontree_fits((const char *)map.bytes, map.n)) {
         j = json_loadb((const char *)map.bytes, map.n, JSON_REJECT_DUPLICATES, &je);
     }
     filemap_close(&map);
@@ -130,6 +131,15 @@ static bool list_shards(const json_t *map, const char **names, size_t *n, struct
                        WEIGHTS_SHARDS_MAX);
 }
 
+static bool is_in_shard(const struct weights *w, const char *file, const char *name)
+{
+    size_t i = 0;
+    while (i < w->n_shards && strcmp(safetensors_label(w->shard[i]), file) != 0) {
+        i++;
+    }
+    return i < w->n_shards && safetensors_find(w->shard[i], name);
+}
+
 /* Every tensor of the shards is where the index says, and the index says no more. */
 static bool check_index(const struct weights *w, const json_t *map, struct engine_error *err)
 {
@@ -149,11 +159,7 @@ static bool check_index(const struct weights *w, const json_t *map, struct engin
     const char *name;
     json_t *file;
     json_object_foreach ((json_t *)(uintptr_t)map, name, file) {
-        size_t i = 0;
-        while (i < w->n_tensors && strcmp(w->tensor[i].name, name) != 0) {
-            i++;
-        }
-        if (i == w->n_tensors) {
+        if (!is_in_shard(w, json_string_value(file), name)) {
             return engine_fail(err, ENGINE_BAD_FILE, "",
                                "%.63s: tensor '%.80s' of " INDEX " is missing",
                                json_string_value(file), name);

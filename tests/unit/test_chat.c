@@ -17,7 +17,7 @@ static const char markers[] = "{\"id\":256,\"content\":\"<|im_start|>\",\"specia
                               "257,\"content\":\"<|im_end|>\",\"special\":true},"
                               "{\"id\":258,\"content\":\"<s>\",\"special\":true}";
 
-/* Printable ASCII and the line break by their codes. */
+/* Printable ASCII and the line break by their codes; what no text spells has the other ids. */
 static struct tokenizer *make(const char *added, const char *config)
 {
     struct tokenizer *t = NULL;
@@ -31,8 +31,12 @@ static struct tokenizer *make(const char *added, const char *config)
             "false},\"model\":{\"type\":\"BPE\",",
             added);
     fprintf(f, "\"merges\":[],\"vocab\":{\"\\u010a\":10,\"\\u0120\":32");
-    for (int c = 33; c < 127; c++) {
-        fprintf(f, ",\"%s%c\":%d", c == '"' || c == '\\' ? "\\" : "", c, c);
+    for (int c = 0; c < 256; c++) {
+        if (c >= 33 && c < 127) {
+            fprintf(f, ",\"%s%c\":%d", c == '"' || c == '\\' ? "\\" : "", c, c);
+        } else if (c != '\n' && c != ' ') {
+            fprintf(f, ",\"\\u2026%d\":%d", c, c);
+        }
     }
     fprintf(f, "}}}");
     fclose(f);
