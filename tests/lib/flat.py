@@ -13,7 +13,10 @@ import json
 import math
 import os
 import struct
+import tempfile
 from array import array
+
+import gguf_of
 
 NEVER = -20000.0
 BOS, END = "<|bos|>", "<|end|>"
@@ -62,6 +65,20 @@ class Vocabulary:
             t["decoder"] = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
                                                              {"type": "ByteFallback"}, {"type": "Fuse"}]}
         return t
+
+    def metadata(self, pre="gpt-2"):
+        """the same as keys of a .gguf file"""
+        special = [s in self.specials for s in self.spellings]
+        out = [("tokens", gguf_of.ARRAY, (gguf_of.STRING, self.spellings)), ("bos_token_id", gguf_of.U32, self.id(BOS)),
+               ("eos_token_id", gguf_of.U32, self.id(END)), ("add_bos_token", gguf_of.BOOL, self.adds_bos)]
+        types = [3 if special[i] else 6 if s.startswith("<0x") else 1 for i, s in enumerate(self.spellings)]
+        out.append(("token_type", gguf_of.ARRAY, (gguf_of.I32, types)))
+        if self.kind == "bytes":
+            out += [("model", gguf_of.STRING, "gpt2"), ("pre", gguf_of.STRING, pre), ("merges", gguf_of.ARRAY, (gguf_of.STRING, []))]
+        else:
+            scores = [0.0 if special[i] else -1.0 - i for i in range(len(self))]
+            out += [("model", gguf_of.STRING, "llama"), ("add_space_prefix", gguf_of.BOOL, False), ("scores", gguf_of.ARRAY, (gguf_of.F32, scores))]
+        return [("tokenizer.ggml." + key, code, value) for key, code, value in out]
 
 
 def write_safetensors(path, tensors):
@@ -121,6 +138,14 @@ class Model:
                 json.dump(value, f)
         write_safetensors(os.path.join(folder, "model.safetensors"), self.t)
         return folder
+
+
+def write_gguf(model, path, chat_template=None, pre="gpt-2"):
+    """the model alone in one file"""
+    with tempfile.TemporaryDirectory() as folder:
+        template = [("tokenizer.chat_template", gguf_of.STRING, chat_template)] if chat_template is not None else []
+        gguf_of.write(model.write(folder), path, model.v.metadata(pre) + template)
+    return path
 
 
 def flat(probabilities, context=256, layers=1, **vocabulary):

@@ -7,7 +7,8 @@ import struct
 
 GGML = {"F32": 0, "F16": 1, "BF16": 30}
 SIZE = {"F32": 4, "F16": 2, "BF16": 2}
-U32, F32, STRING = 4, 6, 8
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+FORMAT = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<?"}
 OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 INNER = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv", "self_attn.q_norm": "attn_q_norm",
@@ -105,12 +106,25 @@ def keys(config, put):
     put("attention.key_length", U32, head_dim)
     put("attention.value_length", U32, head_dim)
     put("rope.dimension_count", U32, int(head_dim * config.get("partial_rotary_factor", 1.0)))
-    put("rope.freq_base", F32, (config.get("rope_parameters") or config)["rope_theta"])
+    put("rope.freq_base", F32, (config.get("rope_parameters") or config).get("rope_theta", 10000.0))
     if config.get("sliding_window") or config["model_type"] == "phi3":
         put("attention.sliding_window", U32, config["sliding_window"] or 0)  # phi3's 0 says none
 
 
-def write(folder, path):
+def string(text):
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def pack(code, value):
+    """value: of an array (code of its items, items)"""
+    if code == ARRAY:
+        return struct.pack("<IQ", value[0], len(value[1])) + b"".join(pack(value[0], v) for v in value[1])
+    return string(value) if code == STRING else struct.pack(FORMAT[code], value)
+
+
+def write(folder, path, more=()):
+    """more: [(key, code, value)]"""
     with open(folder + "/config.json") as f:
         config = json.load(f)
     arch = ARCH.get(config["model_type"], config["model_type"])
@@ -124,11 +138,10 @@ def write(folder, path):
 
     keys(config, put)
     scaling(config, put, add)
-    string = lambda s: struct.pack("<Q", len(s)) + s.encode()  # noqa: E731
+    kv += more
     head, body = b"GGUF" + struct.pack("<IQQ", 3, len(all_tensors), len(kv)), b""
     for key, code, value in kv:
-        head += string(key) + struct.pack("<I", code)
-        head += string(value) if code == STRING else struct.pack("<f" if code == F32 else "<I", value)
+        head += string(key) + struct.pack("<I", code) + pack(code, value)
     for name, shape, dtype, data in all_tensors:
         head += string(name) + struct.pack("<I%dQIQ" % len(shape), len(shape), *reversed(shape), GGML[dtype], len(body))
         body += data + b"\0" * (-len(data) % 32)
