@@ -223,10 +223,11 @@ static bool check_prompt(const struct engine *e, const struct session_request *r
                            "the prompt has no tokens: give at least one");
     }
     if (r->n_prompt >= (size_t)e->shape->context) {
-        return engine_fail(err, ENGINE_CONTEXT_FULL, "prompt",
-                           "prompt has %zu tokens, the context of the model has room for %d and at "
-                           "least one new one",
-                           r->n_prompt, e->shape->context - 1);
+        return engine_fail(
+            err, ENGINE_CONTEXT_FULL, "prompt",
+            "prompt has %zu tokens, the context of the model is %d: at most %d leave "
+            "room for a new one",
+            r->n_prompt, e->shape->context, e->shape->context - 1);
     }
     for (size_t i = 0; i < r->n_prompt; i++) {
         if (r->prompt[i] < 0 || r->prompt[i] >= e->shape->n_vocab) {

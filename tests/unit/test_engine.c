@@ -453,8 +453,8 @@ static void test_refusals(void **state)
     assert_refused(&a, ENGINE_CONTEXT_FULL, "prompt", NULL);
     a.r.n_prompt = 600;
     assert_refused(&a, ENGINE_CONTEXT_FULL, "prompt",
-                   "prompt has 600 tokens, the context of the model has room for 511 and at least "
-                   "one new one");
+                   "prompt has 600 tokens, the context of the model is 512: at most 511 leave room "
+                   "for a new one");
     ask_init(&a);
     a.ids[2] = 512;
     assert_refused(&a, ENGINE_BAD_PARAM, "prompt",
