@@ -33,6 +33,8 @@ static const char usage[] =
     "      --dir FOLDER    where to (default: here; made where it is not there)\n"
     "      --sha256 HEX    what the file's SHA-256 must be; else the hub's own, where it says so\n"
     "      --force         fetch also what is there already\n"
+    "      --tries N       how often in a row, with growing waits, where a connection breaks or a\n"
+    "                      server is busy and nothing more came, 1 to 100 (default: 5)\n"
     "      --help          this text\n"
     "Environment: HF_TOKEN is sent to the hub's own host, and to no other; HF_ENDPOINT is another\n"
     "hub. Exit status: 0 done, 1 failed, 2 usage, 130 interrupted.\n";
@@ -40,6 +42,7 @@ static const char usage[] =
 struct options {
     const char *source, *dir, *sha256;
     bool is_forced;
+    long n_tries;
 };
 
 struct work {
@@ -87,6 +90,7 @@ static int pull_one(struct work *w, const char *url, const char *token, const ch
                      .token = token,
                      .path = path,
                      .sha256 = w->o->sha256,
+                     .n_tries = (int)w->o->n_tries,
                      .may_replace = w->o->is_forced,
                      .shows_bar = isatty(STDERR_FILENO) == 1};
     enum pull_end end = pull_file(&p, &done, w->error);
@@ -211,7 +215,7 @@ static int pull_hub_all(struct work *w, const char *repo)
                                    "--sha256 is of one file: name it as hf:OWNER/REPO:FILE");
     }
     (void)snprintf(url, sizeof url, "%.2000s/api/models/%.500s", w->hub, repo);
-    char *text = pull_text(url, w->token, w->error);
+    char *text = pull_text(url, w->token, (int)w->o->n_tries, w->error);
     if (!text) {
         (void)fprintf(stderr, "isothermctl model pull: %s\n", w->error);
         return 1;
@@ -246,12 +250,14 @@ static void on_signal(int number)
 
 int ctl_model_pull(int argc, char **argv)
 {
-    struct options o = {.dir = "."};
-    const struct ctl_option options[] = {{.name = "dir", .text = &o.dir},
-                                         {.name = "sha256", .sha256 = &o.sha256},
-                                         {.name = "force", .flag = &o.is_forced}};
+    struct options o = {.dir = ".", .n_tries = 5};
+    const struct ctl_option options[] = {
+        {.name = "dir", .text = &o.dir},
+        {.name = "sha256", .sha256 = &o.sha256},
+        {.name = "force", .flag = &o.is_forced},
+        {.name = "tries", .number = &o.n_tries, .min = 1, .max = 100}};
     const struct ctl_verb verb = {
-        "model pull", usage, 1, "one URL or hf:OWNER/REPO is needed, nothing else", options, 3};
+        "model pull", usage, 1, "one URL or hf:OWNER/REPO is needed, nothing else", options, 4};
     int status = ctl_options_parse(&verb, argc, argv);
     if (status >= 0) {
         return status;

@@ -1,8 +1,12 @@
 /* pull.c - redirects are followed by hand: each one's address is checked, the token stays with the
  * first host, and the hub's hash (X-Linked-Etag) comes with the answer that redirects.
+ *
+ * What fails is one of three: a connection that broke or a server that is busy is tried again, from
+ * where the part ends; a refusal and what is wrong on this side are not.
  */
 #include "gateway/ctl/pull.h"
 
+#include "gateway/base/retry_after.h"
 #include "local-engine/sha256.h"
 
 #include <curl/curl.h>
@@ -21,6 +25,9 @@
 #include <unistd.h>
 
 enum { REDIRECTS_MAX = 10, ETAG_MAX = 256, TEXT_MAX = 16 << 20, CONNECT_S = 30, SILENCE_S = 60 };
+/* 0.25, 0.5, 1 ... s between tries; a server that asks for more than a minute is asked another day
+ */
+enum { WAIT_FIRST_MS = 250, WAIT_MAX_MS = 8000, RETRY_AFTER_MAX_MS = 60000 };
 
 static volatile sig_atomic_t is_interrupted;
 
@@ -39,6 +46,8 @@ struct fetch {
     long status;
     char etag[ETAG_MAX], linked[ETAG_MAX], asked[ETAG_MAX]; /* asked: validator of the part */
     int64_t length, range_from, range_total;                /* -1: not said */
+    int64_t retry_after_ms;                                 /* -1: not said */
+    bool is_passing;                                        /* another try may do better */
     bool has_begun;                                         /* its first byte was taken */
     int64_t at, n_kept, total; /* bytes in the part; total -1: not known */
     struct sha256 sum;
@@ -188,7 +197,9 @@ static size_t on_header(char *line, size_t one, size_t n, void *ud)
     long long from = -1, total = -1;
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
         f->etag[0] = '\0';
-        f->length = f->range_from = f->range_total = -1;
+        f->length = f->range_from = f->range_total = f->retry_after_ms = -1;
+    } else if (take_header(line, n, "retry-after", value, sizeof value)) {
+        f->retry_after_ms = retry_after_ms(value, (int64_t)time(NULL) * 1000);
     } else if (take_header(line, n, "etag", value, sizeof value)) {
         memcpy(f->etag, value, sizeof value);
     } else if (take_header(line, n, "x-linked-etag", value, sizeof value)) {
@@ -218,7 +229,9 @@ static bool start_over(struct fetch *f)
 static bool store_note(struct fetch *f)
 {
     (void)unlink(f->note); /* the other outcome is that there is none */
-    if (f->etag[0] != '"') {
+    bool is_strong = f->etag[0] == '"';
+    (void)snprintf(f->asked, sizeof f->asked, "%s", is_strong ? f->etag : "");
+    if (!is_strong) {
         return true;
     }
     int fd = open(f->note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -262,7 +275,7 @@ static bool begin(struct fetch *f)
     }
     if (!f->p->shows_bar) {
         (void)fprintf(stderr, "%s: %lld bytes, %lld of them here already\n", f->name,
-                      (long long)f->total, (long long)f->n_kept);
+                      (long long)f->total, (long long)f->at);
     }
     f->shown_tenth = f->total > 0 ? (int)(10 * f->at / f->total) : 0;
     return true;
@@ -426,53 +439,149 @@ static bool fail_status(struct fetch *f)
                     f->p->token ? "the token in HF_TOKEN may not read it"
                                 : "where it needs a token, set HF_TOKEN");
     }
-    return fail(f,
-                f->status == 404 ? "%s: there is no such file on the server (status %ld)"
-                                 : "%s: the server answers with status %ld: try again later",
-                f->name, f->status);
+    if (f->status == 404) {
+        return fail(f, "%s: there is no such file on the server (status 404)", f->name);
+    }
+    if (f->retry_after_ms > RETRY_AFTER_MAX_MS) {
+        return fail(f, "%s: the server answers with status %ld: try again in %lld s, as it asks",
+                    f->name, f->status, (long long)f->retry_after_ms / 1000);
+    }
+    return fail(f, "%s: the server answers with status %ld: try again later", f->name, f->status);
+}
+
+static bool fail_interrupted(struct fetch *f)
+{
+    f->error[0] = '\0'; /* what went wrong before does not matter any more */
+    return fail(f, "interrupted: the same command goes on");
 }
 
 static bool fail_transfer(struct fetch *f, CURLcode rc)
 {
     if (is_interrupted) {
-        return fail(f, "interrupted: the same command goes on");
+        return fail_interrupted(f);
     }
-    if (f->has_begun) {
-        return fail(f,
-                    "%s: the connection ended after %lld of %lld bytes (%s): the same command "
-                    "goes on",
-                    f->name, (long long)f->at, (long long)f->total, curl_easy_strerror(rc));
+    if (f->at > 0 || f->total > 0) {
+        char of_total[32] = "";
+        if (f->total > 0) {
+            (void)snprintf(of_total, sizeof of_total, " of %lld", (long long)f->total);
+        }
+        return fail(f, "%s: the connection ended after %lld%s bytes (%s): the same command goes on",
+                    f->name, (long long)f->at, of_total, curl_easy_strerror(rc));
     }
     return fail(f, "%s: %s", f->name, curl_easy_strerror(rc));
 }
 
-static bool fetch_bytes(struct fetch *f)
+/* ---- tries */
+
+/* Whether another try may do better. */
+static bool is_passing(CURLcode rc, long status)
 {
+    switch (rc) {
+    case CURLE_OK:
+        return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
+               status == 504;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void sleep_ms(int64_t ms)
+{
+    struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (!is_interrupted && nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* After n tries in a row that brought nothing: says what went wrong, and waits. false: that was the
+ * last. */
+static bool wait_for_next(struct fetch *f, int n)
+{
+    int64_t ms = WAIT_FIRST_MS;
+    for (int i = 1; i < n && ms < WAIT_MAX_MS; i++) {
+        ms *= 2;
+    }
+    ms = f->retry_after_ms > ms ? f->retry_after_ms : ms;
+    if (is_interrupted || n >= f->p->n_tries || ms > RETRY_AFTER_MAX_MS) {
+        return false;
+    }
+    (void)fprintf(stderr, "%s%s; try %d of %d in %.2f s\n", f->p->shows_bar ? "\r\033[K" : "",
+                  f->error, n + 1, f->p->n_tries, (double)ms / 1e3);
+    sleep_ms(ms);
+    if (is_interrupted) {
+        return false;
+    }
+    f->error[0] = '\0';
+    return true;
+}
+
+enum try_end { TRY_DONE, TRY_AGAIN, TRY_FAILED };
+
+/* Everything has come, as far as the server says. */
+static enum try_end check_end(struct fetch *f)
+{
+    if (!f->has_begun && !begin(f)) { /* an empty file */
+        return TRY_FAILED;
+    }
+    if (f->p->shows_bar) {
+        show(f, true);
+    }
+    if (f->total < 0 || f->at == f->total) {
+        return TRY_DONE;
+    }
+    (void)fail(f, "%s: %lld bytes came, the server promised %lld", f->name, (long long)f->at,
+               (long long)f->total);
+    return TRY_AGAIN;
+}
+
+static enum try_end try_once(struct fetch *f)
+{
+    f->has_begun = false;
+    f->retry_after_ms = -1;
     CURLcode rc = request(f);
     bool is_past_end = rc == CURLE_OK && f->status == 416 && f->at > 0;
     if (is_past_end && f->range_total == f->at) {
         f->total = f->at; /* all of it was here */
-        return true;
+        return TRY_DONE;
     }
     if (is_past_end) {
         f->asked[0] = '\0';
         rc = start_over(f) ? request(f) : CURLE_WRITE_ERROR;
     }
-    if (rc != CURLE_OK) {
-        return fail_transfer(f, rc);
+    if (rc == CURLE_OK && is_file(f->status)) {
+        return check_end(f);
     }
-    if (!is_file(f->status)) {
-        return fail_status(f);
+    bool is_ours = f->error[0] != '\0';
+    f->is_passing = !is_ours && is_passing(rc, f->status);
+    (void)(rc == CURLE_OK ? fail_status(f) : fail_transfer(f, rc)); /* it is in f->error */
+    return f->is_passing ? TRY_AGAIN : TRY_FAILED;
+}
+
+/* Tries that bring the part further are not counted. */
+static bool fetch_bytes(struct fetch *f)
+{
+    int64_t furthest = f->at;
+    for (int n = 1;; n++) {
+        enum try_end end = try_once(f);
+        if (end != TRY_AGAIN) {
+            return end == TRY_DONE;
+        }
+        n = f->at > furthest ? 1 : n;
+        furthest = f->at > furthest ? f->at : furthest;
+        if (!wait_for_next(f, n)) {
+            return is_interrupted ? fail_interrupted(f) : false;
+        }
     }
-    if (!f->has_begun && !begin(f)) { /* an empty file */
-        return false;
-    }
-    if (f->p->shows_bar) {
-        show(f, true);
-    }
-    return f->total < 0 || f->at == f->total ||
-           fail(f, "%s: %lld bytes came, the server promised %lld", f->name, (long long)f->at,
-                (long long)f->total);
 }
 
 static bool is_hex64(const char *s)
@@ -524,7 +633,8 @@ static bool put_in_place(struct fetch *f)
 /* NULL, or why it cannot begin. */
 static const char *init(struct fetch *f, const struct pull *p, char error[512])
 {
-    *f = (struct fetch){.p = p, .fd = -1, .total = -1, .error = error, .began_s = now_s()};
+    *f = (struct fetch){
+        .p = p, .fd = -1, .total = -1, .retry_after_ms = -1, .error = error, .began_s = now_s()};
     const char *slash = strrchr(p->path, '/'), *why = pull_check_url(p->url);
     error[0] = '\0';
     sha256_init(&f->sum);
@@ -585,27 +695,38 @@ static size_t on_document(char *bytes, size_t one, size_t n, void *ud)
     return n;
 }
 
-char *pull_text(const char *url, const char *token, char error[512])
+/* One try; false: f->error says why. */
+static bool try_document(struct fetch *f, struct document *d)
+{
+    struct curl_slist *headers = NULL;
+    CURLcode rc = CURLE_OUT_OF_MEMORY;
+    d->n = 0;
+    f->status = 0;
+    if ((!f->p->token || add_header(&headers, "Authorization: Bearer %s", f->p->token)) &&
+        set_options(f, f->p->url, headers)) {
+        (void)curl_easy_setopt(f->easy, CURLOPT_WRITEFUNCTION, on_document); /* cannot fail */
+        (void)curl_easy_setopt(f->easy, CURLOPT_WRITEDATA, d);
+        rc = curl_easy_perform(f->easy);
+        (void)curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
+    }
+    curl_slist_free_all(headers);
+    f->is_passing = is_passing(rc, f->status);
+    return rc != CURLE_OK ? fail_transfer(f, rc) : f->status == 200 || fail_status(f);
+}
+
+char *pull_text(const char *url, const char *token, int n_tries, char error[512])
 {
     struct document d = {.p = NULL};
-    struct pull p = {.url = url, .token = token, .path = url};
-    struct fetch f = {.p = &p, .fd = -1, .easy = curl_easy_init(), .error = error};
-    struct curl_slist *headers = NULL;
+    struct pull p = {.url = url, .token = token, .path = url, .n_tries = n_tries};
+    struct fetch f = {.p = &p, .fd = -1, .total = -1, .retry_after_ms = -1, .error = error};
     const char *why = pull_check_url(url);
     error[0] = '\0';
     (void)snprintf(f.name, sizeof f.name, "%.200s", url);
-    CURLcode rc = CURLE_OUT_OF_MEMORY;
-    if (!why && f.easy && (!token || add_header(&headers, "Authorization: Bearer %s", token)) &&
-        set_options(&f, url, headers)) {
-        (void)curl_easy_setopt(f.easy, CURLOPT_WRITEFUNCTION, on_document); /* cannot fail */
-        (void)curl_easy_setopt(f.easy, CURLOPT_WRITEDATA, &d);
-        rc = curl_easy_perform(f.easy);
-        (void)curl_easy_getinfo(f.easy, CURLINFO_RESPONSE_CODE, &f.status);
+    f.easy = why ? NULL : curl_easy_init();
+    bool ok = f.easy || fail(&f, "'%s': %s", f.name, why ? why : "out of memory");
+    for (int n = 1; ok && !try_document(&f, &d); n++) {
+        ok = f.is_passing && wait_for_next(&f, n);
     }
-    bool ok = why              ? fail(&f, "'%s': %s", f.name, why)
-              : rc != CURLE_OK ? fail_transfer(&f, rc)
-                               : f.status == 200 || fail_status(&f);
-    curl_slist_free_all(headers);
     curl_easy_cleanup(f.easy);
     if (!ok) {
         free(d.p);
