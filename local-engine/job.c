@@ -294,8 +294,10 @@ static bool encode_messages(struct job *j, const json_t *messages, struct engine
     size_t n = json_array_size(messages);
     if (!j->model->chat) {
         return engine_fail(err, ENGINE_BAD_PARAM, "chat_template",
-                           "the chat template in the model's files is not known: choose one by "
-                           "name in the configuration (models[].chat_template), or give a prompt");
+                           "messages need a chat template, and that of the model's files is of no "
+                           "use: %s; name one in the configuration (models[].chat_template), or "
+                           "give a prompt",
+                           j->model->chat_error.text);
     }
     if (n == 0 || n > CHAT_MESSAGES_MAX) {
         return bad(err, "messages", "'messages' must be a list with at least one message");
@@ -581,13 +583,12 @@ bool job_model_init(struct job_model *m, struct engine *e, const char *chat_temp
     struct chat *chat = NULL;
     size_t len;
     const char *text = engine_chat_template(e, &len);
-    if (!chat_open(&chat, engine_tokenizer(e), chat_template, text, len, err)) {
-        if (chat_template || !text) {
-            return false;
-        }
-        *err = (struct engine_error){.code = ENGINE_OK}; /* said when somebody chats */
+    struct engine_error why = {.code = ENGINE_OK};
+    if (!chat_open(&chat, engine_tokenizer(e), chat_template, text, len, &why) &&
+        (chat_template || !text || why.code != ENGINE_BAD_PARAM)) {
+        return engine_fail(err, why.code, why.param, "%s", why.text);
     }
-    *m = (struct job_model){.engine = e, .chat = chat};
+    *m = (struct job_model){.engine = e, .chat = chat, .chat_error = why};
     return true;
 }
 
