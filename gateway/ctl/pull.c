@@ -473,27 +473,27 @@ static bool fail_transfer(struct fetch *f, CURLcode rc)
 
 /* ---- tries */
 
+static bool is_in(long x, const long *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] == x) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether another try may do better. */
 static bool is_passing(CURLcode rc, long status)
 {
-    switch (rc) {
-    case CURLE_OK:
-        return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
-               status == 504;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return true;
-    default:
-        return false;
-    }
+    static const long statuses[] = {408, 429, 500, 502, 503, 504};
+    static const long codes[] = {
+        CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,   CURLE_PARTIAL_FILE,
+        CURLE_OPERATION_TIMEDOUT,   CURLE_SSL_CONNECT_ERROR, CURLE_GOT_NOTHING,
+        CURLE_SEND_ERROR,           CURLE_RECV_ERROR,        CURLE_HTTP2,
+        CURLE_HTTP2_STREAM};
+    return rc == CURLE_OK ? is_in(status, statuses, sizeof statuses / sizeof *statuses)
+                          : is_in((long)rc, codes, sizeof codes / sizeof *codes);
 }
 
 static void sleep_ms(int64_t ms)

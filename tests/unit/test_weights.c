@@ -1,5 +1,5 @@
-/* test_weights.c - folders and .gguf files of one model give the same bits, and the numbers that are
- * written are the nearest of their type. Damaged files: test_damaged_models.c. */
+/* test_weights.c - folders and .gguf files of one model give the same bits, and the numbers that
+ * are written are the nearest of their type. Damaged files: test_damaged_models.c. */
 #include "local-engine/gguf.h"
 #include "local-engine/model.h"
 #include "local-engine/quantize.h"
