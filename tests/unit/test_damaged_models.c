@@ -489,6 +489,74 @@ static void a_file_cut_at_any_byte_of_its_header_is_refused(void **state)
     free(b.p);
 }
 
+/* ---------------------------------------------------------------- a folder */
+
+#define MODEL "tests/vectors/stories260k"
+static const char *const files[] = {"model.safetensors", "tokenizer.json", "config.json",
+                                    "tokenizer_config.json"};
+enum { N_FILES = 4, HEADER_BYTES = 5000 }; /* of the first, about as many are no weights */
+
+static unsigned char *read_whole(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    unsigned char *p = malloc(*n);
+    assert_non_null(p);
+    assert_int_equal(fread(p, 1, *n, f), *n);
+    (void)fclose(f);
+    return p;
+}
+
+/* Copies of the files in a folder of their own, which the caller removes. */
+static void copy_model(char folder[64], char paths[N_FILES][96], struct gguf_bytes b[N_FILES])
+{
+    (void)snprintf(folder, 64, "/tmp/isotherm-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < N_FILES; i++) {
+        char from[96];
+        (void)snprintf(from, sizeof from, MODEL "/%s", files[i]);
+        (void)snprintf(paths[i], 96, "%s/%s", folder, files[i]);
+        b[i].p = read_whole(from, &b[i].n);
+        write_file(paths[i], &b[i]);
+    }
+}
+
+static void changes_of_one_byte_in_a_folder_do_no_harm(void **state)
+{
+    (void)state;
+    char folder[64], paths[N_FILES][96], said[384];
+    struct gguf_bytes b[N_FILES] = {{0}};
+    uint32_t random = 7;
+    copy_model(folder, paths, b);
+    try_file(folder, said);
+    assert_string_equal(said, "");
+    for (size_t i = 0; i < N_FILES; i++) {
+        size_t n_refused = 0;
+        int fd = open(paths[i], O_RDWR);
+        for (int k = 0; k < 1000; k++) {
+            random = random * 1664525u + 1013904223u;
+            size_t at = (random >> 8) % (i == 0 ? HEADER_BYTES : b[i].n);
+            unsigned char byte = (unsigned char)(random >> 24);
+            assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+            try_file(folder, said);
+            n_refused += said[0] != '\0';
+            assert_int_equal(pwrite(fd, b[i].p + at, 1, (off_t)at), 1);
+        }
+        assert_true(n_refused > 50 && n_refused < 1000);
+        (void)close(fd);
+        (void)unlink(paths[i]);
+        write_file(paths[i], &b[i]);
+    }
+    for (size_t i = 0; i < N_FILES; i++) {
+        (void)unlink(paths[i]);
+        free(b[i].p);
+    }
+    (void)rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +565,7 @@ int main(void)
         cmocka_unit_test(what_people_reported_is_refused_by_field),
         cmocka_unit_test(ten_thousand_changes_of_one_byte_do_no_harm),
         cmocka_unit_test(a_file_cut_at_any_byte_of_its_header_is_refused),
+        cmocka_unit_test(changes_of_one_byte_in_a_folder_do_no_harm),
     };
     return cmocka_run_group_tests_name("damaged_models", tests, NULL, NULL);
 }
