@@ -31,6 +31,7 @@ int32_t tokenizer_bos(const struct tokenizer *t);   /* -1: none */
 bool tokenizer_adds_bos(const struct tokenizer *t); /* whether a sequence begins with it: by the
                                                        post-processor, else add_bos_token */
 const int32_t *tokenizer_eos(const struct tokenizer *t, size_t *n);
+/* By the file, or because it begins or ends a sequence or a turn of a chat template. */
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 /* The special token that is spelled so, -1: there is none. For templates; text never makes one. */
 int32_t tokenizer_find_special(const struct tokenizer *t, const char *spelling);

@@ -144,6 +144,43 @@ static bool for_each(struct tokenizer *t, const struct jsonscan_span *list, entr
     return done;
 }
 
+/* ---- marks of chat templates */
+
+bool tokenizer_is_turn_mark(const char *s, size_t len)
+{
+    static const char *const marks[] = {
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<start_of_turn>",
+        "<end_of_turn>",
+        "<|system|>",
+        "<|user|>",
+        "<|assistant|>",
+        "<|end|>",
+        "[INST]",
+        "[/INST]",
+        "[SYSTEM_PROMPT]",
+        "[/SYSTEM_PROMPT]",
+        "<｜User｜>",
+        "<｜Assistant｜>",
+        "<｜end▁of▁sentence｜>",
+        "<｜tool▁outputs▁begin｜>",
+        "<｜tool▁outputs▁end｜>",
+        "<｜tool▁output▁begin｜>",
+        "<｜tool▁output▁end｜>",
+    };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (strlen(marks[i]) == len && memcmp(marks[i], s, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the three times */
 
 /* Places in the vocabulary; a token that is there already must have the same id. */
@@ -161,8 +198,9 @@ static bool flag_entry(struct tokenizer *t, struct entry *e, size_t index, struc
 {
     (void)index;
     (void)err;
+    bool is_special = e->is_special || tokenizer_is_turn_mark(e->text, e->len);
     t->flags[e->id] =
-        (uint8_t)(t->flags[e->id] | TOKENIZER_ADDED | (e->is_special ? TOKENIZER_SPECIAL : 0));
+        (uint8_t)(t->flags[e->id] | TOKENIZER_ADDED | (is_special ? TOKENIZER_SPECIAL : 0));
     return true;
 }
 

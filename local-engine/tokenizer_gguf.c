@@ -83,7 +83,10 @@ static bool read_types(struct reader *r)
         if (type == TYPE_UNKNOWN || type == TYPE_CONTROL) {
             r->t->flags[i] = TOKENIZER_SPECIAL | TOKENIZER_ADDED;
         } else if (type == TYPE_USER_DEFINED) {
-            r->t->flags[i] = TOKENIZER_ADDED;
+            size_t len = 0;
+            const char *s = vocab_spelling(&r->t->vocab, (int64_t)i, &len);
+            bool is_mark = s && tokenizer_is_turn_mark(s, len);
+            r->t->flags[i] = TOKENIZER_ADDED | (is_mark ? TOKENIZER_SPECIAL : 0);
         } else if (type == TYPE_BYTE) {
             r->t->has_byte_fallback = true;
         } else if (type != TYPE_NORMAL && type != TYPE_UNUSED) {

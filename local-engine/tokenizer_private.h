@@ -116,7 +116,10 @@ ENGINE_WARN_UNUSED bool tokenizer_scores_merges(struct tokenizer *t, struct engi
 ENGINE_WARN_UNUSED bool tokenizer_steps_read(struct tokenizer *t, const struct tokenizer_parts *p,
                                              bool *has_template, struct engine_error *err);
 
-/* tokenizer_added.c */
+/* tokenizer_added.c. Whether an added token that is spelled so opens or ends somebody's turn in a
+ * chat template: those are special whatever the file says (deepseek's are not, by theirs), or a
+ * user's text could open a turn. */
+bool tokenizer_is_turn_mark(const char *s, size_t len);
 ENGINE_WARN_UNUSED bool tokenizer_added_register(struct tokenizer *t,
                                                  const struct jsonscan_span *list,
                                                  struct engine_error *err);

@@ -28,7 +28,7 @@ static const struct {
     {{.vocab = "\"\":256", .merges = "\" a\""}, "one space between"},
     {{.merges = "\"a b\""}, "model.merges[0]: 'ab' is not in the vocabulary"},
     {{.merges = "[\"a\",\"zz\"]"}, "model.merges[0]: 'zz' is not in the vocabulary"},
-    {{.vocab = "\"ab\":300",
+    {{.vocab = "\"ab\":256",
       .merges = TEN("\"a b\",") TEN("\"a b\",") TEN("\"a b\",") TEN("\"a b\",") "\"zz b\""},
      "model.merges[40]: 'zz' is not in the vocabulary"}, /* in the second block of 32 */
     {{.merges = "\"ab\""}, "one space between"},

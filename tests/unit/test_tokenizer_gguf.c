@@ -323,6 +323,22 @@ static void test_user_defined(void **state)
     tokenizer_close(t);
 }
 
+/* A user-defined token is found in text, but not one that opens a turn. */
+static void test_turn_marks(void **state)
+{
+    (void)state;
+    const struct small s = {.model = "llama",
+                            .adds_prefix = 1,
+                            .tokens = "[|I|N|S|T|]|[INST]|[X]|X",
+                            .types = "111111441",
+                            .scores = "999999999"};
+    struct engine_error err = {0};
+    struct tokenizer *t = make_small(&s, &err);
+    assert_true(tokenizer_find_special(t, "[INST]") == 6 && !tokenizer_is_special(t, 7));
+    tokenizer_close(t);
+    expect(&s, "[INST][X]", "0 1 2 3 4 5 7");
+}
+
 static void test_a_token_need_not_be_utf8(void **state)
 {
     (void)state;
@@ -416,12 +432,10 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_ids),
-                                       cmocka_unit_test(test_scores_decide),
-                                       cmocka_unit_test(test_user_defined),
-                                       cmocka_unit_test(test_unigram),
-                                       cmocka_unit_test(test_a_token_need_not_be_utf8),
-                                       cmocka_unit_test(test_ends_of_turns),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_ids),      cmocka_unit_test(test_scores_decide),
+        cmocka_unit_test(test_user_defined),  cmocka_unit_test(test_turn_marks),
+        cmocka_unit_test(test_unigram),       cmocka_unit_test(test_a_token_need_not_be_utf8),
+        cmocka_unit_test(test_ends_of_turns), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("tokenizer_gguf", tests, NULL, NULL);
 }
