@@ -5,6 +5,7 @@
  */
 #include "gateway/ctl/sample_ops.h"
 
+#include "gateway/ctl/sample_beam.h"
 #include "gateway/ctl/sample_fields.h"
 #include "gateway/ctl/sample_stream.h"
 #include "local-engine/sampler.h"
@@ -631,6 +632,8 @@ static const struct op ops[] = {
     {"inverse_cdf", "probs, r", op_inverse_cdf, false},
     {"logprobs", "logits, chosen, n_top", op_logprobs, false},
     {"chain", "logits_per_step, params, prompt, seed, choice_index", op_chain, false},
+    {"beam_search", "order, vocab, logprobs, eos, beam_width, max_len, alpha", sample_beam_search,
+     false},
     {"pcg64", "seed, spawn_key", sample_stream_pcg64, false},
     {"stream_with_stops", "pieces, stops", sample_stream_text, false},
     {"stream_bytes_with_stops", "pieces_hex, stops", sample_stream_bytes, false},

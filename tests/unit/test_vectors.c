@@ -139,6 +139,9 @@ static void wrong_input_is_refused_by_name(void **state)
         {"{\"op\":\"top_p_filter\",\"in\":{\"probs\":[1],\"top_p\":-0.5}}", "top_p"},
         {"{\"op\":\"inverse_cdf\",\"in\":{\"probs\":[0],\"r\":0.5}}", "no_candidate"},
         {"{\"op\":\"chain\",\"in\":{\"logits_per_step\":[[1]],\"seed\":\"1x\"}}", "seed"},
+        {"{\"op\":\"beam_search\",\"in\":{\"logprobs\":[[0],[0]],\"vocab\":1,\"beam_width\":65}}",
+         "beam_width"},
+        {"{\"op\":\"beam_search\",\"in\":{\"logprobs\":[[0]],\"vocab\":1}}", "logprobs"},
         {"{\"op\":\"stream_with_stops\",\"in\":{\"pieces\":[],\"stops\":[\"\"]}}", "stop"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -158,12 +161,14 @@ int main(void)
     static struct file sampler = {"tests/vectors/sampler.jsonl", 323};
     static struct file rng = {"tests/vectors/rng.jsonl", 35};
     static struct file stops = {"tests/vectors/stops.jsonl", 159};
+    static struct file beam = {"tests/vectors/beam.jsonl", 45};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comparison_sees_differences),
         cmocka_unit_test(wrong_input_is_refused_by_name),
         {"sampler.jsonl", all_cases, NULL, NULL, &sampler},
         {"rng.jsonl", all_cases, NULL, NULL, &rng},
         {"stops.jsonl", all_cases, NULL, NULL, &stops},
+        {"beam.jsonl", all_cases, NULL, NULL, &beam},
     };
     return cmocka_run_group_tests_name("vectors", tests, NULL, NULL);
 }
