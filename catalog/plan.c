@@ -476,7 +476,7 @@ static bool speaks_of(const struct planning *pl, const struct claim *c, enum par
 /* Of two that may not travel together one goes; `by` says that they may not. */
 static void settle(struct planning *pl, enum param a, enum param b, const struct claim *by)
 {
-    enum param first = a < b ? a : b; /* temperature is the first in the table: it beats top_p */
+    enum param first = a < b ? a : b; /* temperature stands above top_p: it beats it */
     enum param second = a < b ? b : a;
     bool first_goes = !asks(pl, first) && asks(pl, second);
     if (must_stay(pl, first) != must_stay(pl, second)) {
@@ -515,6 +515,9 @@ static bool is_there(const struct planning *pl, enum param q)
 static bool is_need_met(const struct planning *pl, const char *word)
 {
     enum param q = sampling_find(word);
+    if (q == PARAM_USE_BEAM_SEARCH) {
+        return sampling_is_search(&pl->out->send);
+    }
     if (q != PARAM_COUNT) {
         return is_there(pl, q);
     }

@@ -382,6 +382,23 @@ static int64_t int_or(const struct sampling *s, enum param p, int64_t absent)
     return sampling_has(s, p) ? s->v[p].i : absent;
 }
 
+bool sampling_is_search(const struct sampling *s)
+{
+    bool is_asked = sampling_has(s, PARAM_USE_BEAM_SEARCH) && s->v[PARAM_USE_BEAM_SEARCH].b;
+    return is_asked || int_or(s, PARAM_NUM_BEAMS, 1) > 1;
+}
+
+static bool check_search(const struct sampling *s, struct sampling_fault *f)
+{
+    int64_t widest = (int64_t)sampling_table[PARAM_NUM_BEAMS].hi;
+    if (sampling_is_search(s) && int_or(s, PARAM_N, 1) > int_or(s, PARAM_NUM_BEAMS, widest)) {
+        return fault_set(f, PARAM_N,
+                         "'n' must not be above 'num_beams', which is at most %d, with beam search",
+                         (int)widest);
+    }
+    return true;
+}
+
 static bool check_together(const struct sampling *s, bool is_local, struct sampling_fault *f)
 {
     struct value t = s->v[PARAM_TEMPERATURE];
@@ -405,7 +422,7 @@ static bool check_together(const struct sampling *s, bool is_local, struct sampl
         sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA)) {
         return fault_set(f, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, "'response_format' has two types");
     }
-    return true;
+    return check_search(s, f);
 }
 
 bool sampling_check(const struct sampling *s, bool is_local, struct sampling_fault *fault)

@@ -45,8 +45,12 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
 #define SAMPLING_BIAS_MAX     1024
 
 /* id, name, type, lowest, highest, lowest is excluded, kind, what it means.
- * temperature: above 2 only the local engine takes it, see sampling_check(). */
+ * temperature: above 2 only the local engine takes it, see sampling_check(). Of two that may not
+ * travel together the later one goes: a search is asked for, a temperature often sent by habit. */
 #define SAMPLING_PARAMS(X)                                                                         \
+    X(USE_BEAM_SEARCH, "use_beam_search", BOOL, 0, 1, false, SHAPES,                               \
+      "beam search in place of sampling")                                                          \
+    X(NUM_BEAMS, "num_beams", INT, 1, 64, false, SHAPES, "beam width")                             \
     X(TEMPERATURE, "temperature", NUMBER, 0, HUGE_VAL, false, SHAPES,                              \
       "softmax temperature; 0 is greedy")                                                          \
     X(TOP_P, "top_p", NUMBER, 0, 1, false, SHAPES, "nucleus mass; 1 is off")                       \
@@ -77,9 +81,6 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
     X(LOGPROBS, "logprobs", BOOL, 0, 1, false, SHAPES,                                             \
       "log-probabilities of the tokens in the answer")                                             \
     X(TOP_LOGPROBS, "top_logprobs", INT, 0, 20, false, SHAPES, "alternatives at each position")    \
-    X(USE_BEAM_SEARCH, "use_beam_search", BOOL, 0, 1, false, SHAPES,                               \
-      "beam search in place of sampling")                                                          \
-    X(NUM_BEAMS, "num_beams", INT, 1, 64, false, SHAPES, "beam width")                             \
     X(LENGTH_PENALTY, "length_penalty", NUMBER, -100, 100, false, SHAPES,                          \
       "exponent of the length in a beam's score")                                                  \
     X(PENALTY_SCOPE, "penalty_scope", STRING, 0, 0, false, SHAPES,                                 \
@@ -148,6 +149,9 @@ enum param sampling_find(const char *name);
  * logit_bias, seed -1, tool_choice "auto", parallel_tool_calls true ... */
 bool sampling_is_neutral(enum param p, struct value v);
 
+/* Whether beam search is asked for: by use_beam_search, or by num_beams above 1. */
+bool sampling_is_search(const struct sampling *s);
+
 /* Equal in type and value (JSON by json_equal; an int and a number of the same value are equal). */
 bool value_equal(struct value a, struct value b);
 
@@ -165,9 +169,9 @@ struct sampling_fault {
 };
 
 /* Checks types, ranges and combinations: temperature above 2 unless `is_local`, top_logprobs
- * without logprobs, min_tokens above max_tokens, best_of below n, empty stop strings, lists that
- * are too long, logit_bias keys and values, words that are not one of the two, NaN. true: all
- * meaningful; `fault` untouched. */
+ * without logprobs, min_tokens above max_tokens, best_of below n, n above num_beams, empty stop
+ * strings, lists that are too long, logit_bias keys and values, words that are not one of the two,
+ * NaN. true: all meaningful; `fault` untouched. */
 bool sampling_check(const struct sampling *s, bool is_local, struct sampling_fault *fault);
 
 #endif

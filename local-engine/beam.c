@@ -97,7 +97,7 @@ void beam_offer(struct beam *b, uint32_t i, const double *scores, int32_t n_voca
     assert(i < b->n_alive && b->n_offered < b->n_alive);
     b->n_offered++;
     struct extension e = {.from = i};
-    for (int32_t t = 0; t < n_vocab; t++) {
+    for (int32_t t = 0; scores && t < n_vocab; t++) {
         e.token = t;
         e.total = b->alive[i].total + scores[t];
         bool has_room = b->n_best < b->c.width;
@@ -224,6 +224,18 @@ void beam_tokens(const struct beam *b, int32_t node, int32_t *tokens, int32_t *n
         }
         node = b->nodes[node].parent;
     }
+}
+
+size_t beam_common(const struct beam *b, int32_t node, int32_t other)
+{
+    while (node != other) {
+        if (beam_depth(b, node) >= beam_depth(b, other)) {
+            node = b->nodes[node].parent;
+        } else {
+            other = b->nodes[other].parent;
+        }
+    }
+    return beam_depth(b, node);
 }
 
 /* ---- a step */

@@ -35,11 +35,12 @@ uint32_t beam_n_alive(const struct beam *b);
 /* Tokens of each alive one. */
 size_t beam_len(const struct beam *b);
 
-/* One row of log-probabilities [n_vocab] for alive hypothesis i; -inf is never taken. Rows may come
- * in any order, each once a step. */
+/* One row of log-probabilities [n_vocab] for alive hypothesis i; -inf is never taken, NULL stands
+ * for a row of it. Rows may come in any order, each once a step. */
 void beam_offer(struct beam *b, uint32_t i, const double *scores, int32_t n_vocab);
 /* Whether a new hypothesis ends: `node` for beam_tokens(), `parent` the alive one that it
- * extends by `token`. Called in order of rank. false: the search fails; whoever says so sets err. */
+ * extends by `token`. Called in order of rank. false: the search fails; whoever says so sets err.
+ */
 typedef bool beam_ends_fn(const struct beam *b, int32_t node, uint32_t parent, bool *ends, void *ud,
                           struct engine_error *err);
 /* After all alive ones were offered. Fails for lack of memory or as `fn` says. */
@@ -56,6 +57,9 @@ int32_t beam_token(const struct beam *b, int32_t node);
 size_t beam_depth(const struct beam *b, int32_t node); /* tokens up to it */
 /* The tokens of a hypothesis, and where not NULL their nodes: beam_depth() each. */
 void beam_tokens(const struct beam *b, int32_t node, int32_t *tokens, int32_t *nodes);
+
+/* How many first tokens two hypotheses share. */
+size_t beam_common(const struct beam *b, int32_t node, int32_t other);
 
 struct beam_result {
     int32_t node;

@@ -6,6 +6,7 @@
  * after a few steps. How rows are batched does not change their bits (model.h), so neither does
  * the company.
  */
+#include "beam.h"
 #include "chat_source.h"
 #include "session.h"
 #include "sha256.h"
@@ -250,6 +251,10 @@ bool session_check(const struct engine *e, const struct session_request *r,
         return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must be from 'n' to %d",
                            ENGINE_CHOICES_MAX);
     }
+    if (r->n_beams && (r->n > r->n_beams || r->n_beams > BEAM_WIDTH_MAX)) {
+        return engine_fail(err, ENGINE_BAD_PARAM, r->n > r->n_beams ? "n" : "num_beams",
+                           "'num_beams' must be from 'n' to %d", BEAM_WIDTH_MAX);
+    }
     if (r->max_tokens > 0 && r->sampling->min_tokens > r->max_tokens) {
         return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens",
                            "'min_tokens' must not be above 'max_tokens'");
@@ -345,7 +350,7 @@ static bool add_choices(struct engine *e, struct session *s)
     for (uint32_t j = 0; j < s->n_choices; j++) {
         uint32_t i = (first + j) % s->n_choices;
         struct session_choice *c = &s->choices[i];
-        if (c->is_done) {
+        if (c->is_done || c->is_idle) {
             continue;
         }
         if (e->n_rows == DECODE_ROWS) {
@@ -388,14 +393,6 @@ static void add_prefill(struct engine *e)
     }
 }
 
-static void after_prompt(struct session *s, const float *logits)
-{
-    session_fork(s);
-    for (uint32_t i = 0; i < s->n_choices && !s->is_done; i++) {
-        session_advance(s, &s->choices[i], logits);
-    }
-}
-
 static void hand_out(struct engine *e)
 {
     for (size_t i = 0; i < e->n_rows; i++) {
@@ -411,7 +408,7 @@ static void hand_out(struct engine *e)
         if (c) {
             session_advance(s, c, logits);
         } else {
-            after_prompt(s, logits);
+            session_begin(s, logits);
         }
     }
 }

@@ -45,6 +45,8 @@ struct session_request {
     struct sampler_config *sampling; /* taken over: moved into the session */
     int64_t max_tokens;              /* <= 0: as many as the context has room for */
     uint32_t n, best_of;             /* 1 <= n <= best_of */
+    uint32_t n_beams;                /* 0: sampling; else n <= n_beams <= BEAM_WIDTH_MAX */
+    double length_penalty;           /* with beams */
     int64_t seed;
     const char *const *stops;
     size_t n_stops;
@@ -81,7 +83,9 @@ typedef void session_event_fn(const struct session_event *ev, void *ud);
 
 /* Checks, and queues the session. ENGINE_CONTEXT_FULL names both numbers; ENGINE_BUSY:
  * n_sessions_max are running. best_of > n: the candidates are gathered and the n best by mean
- * logprob come at the end, in order. n > 1 at temperature 0: computed once, copied. On failure
+ * logprob come at the end, in order. n > 1 at temperature 0: computed once, copied. n_beams: the n
+ * best of a beam search (beam.h) over log-probabilities after penalties and bans; temperature,
+ * filters and seed do nothing; a stop string ends a hypothesis as an end token does. On failure
  * r->sampling is still the caller's. */
 ENGINE_WARN_UNUSED bool session_start(struct engine *e, const struct session_request *r,
                                       session_event_fn *fn, void *ud, struct session **out,

@@ -68,13 +68,20 @@ void kvcache_truncate(struct kvcache *c, int32_t n_tokens)
 
 void kvcache_copy(struct kvcache *dst, const struct kvcache *src, int32_t n_tokens)
 {
-    assert(dst->model == src->model && n_tokens >= 0);
-    assert(n_tokens <= src->n_tokens && n_tokens <= dst->n_tokens_max);
+    kvcache_copy_rest(dst, src, 0, n_tokens);
+}
+
+void kvcache_copy_rest(struct kvcache *dst, const struct kvcache *src, int32_t n_same,
+                       int32_t n_tokens)
+{
+    assert(dst->model == src->model && n_same >= 0 && n_same <= n_tokens);
+    assert(n_tokens <= src->n_tokens && n_tokens <= dst->n_tokens_max && n_same <= dst->n_tokens);
+    size_t at = (size_t)n_same * src->head_dim;
+    size_t n = (size_t)(n_tokens - n_same) * src->head_dim * sizeof(float);
     for (size_t l = 0; l < src->n_layers; l++) {
         for (size_t h = 0; h < src->n_kv_heads; h++) {
-            size_t n = (size_t)n_tokens * src->head_dim * sizeof(float);
-            memcpy(kvcache_keys(dst, l, h), kvcache_keys(src, l, h), n);
-            memcpy(kvcache_values(dst, l, h), kvcache_values(src, l, h), n);
+            memcpy(kvcache_keys(dst, l, h) + at, kvcache_keys(src, l, h) + at, n);
+            memcpy(kvcache_values(dst, l, h) + at, kvcache_values(src, l, h) + at, n);
         }
     }
     dst->n_tokens = n_tokens;

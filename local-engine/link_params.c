@@ -1,6 +1,7 @@
 /* link_params.c - one table, a line for each parameter: its kind, its range, where its value goes.
  * Lists and words have functions. */
 #include "link_params.h"
+#include "beam.h"
 #include "link.h"
 
 #include <assert.h>
@@ -149,6 +150,9 @@ static const struct rule rules[] = {
     {"max_tokens", KIND_INT, AT(max_tokens), 1, INT_MAX_D, NULL},
     {"min_tokens", KIND_INT, SAMPLING(min_tokens), 0, INT_MAX_D, NULL},
     {"ignore_eos", KIND_BOOL, SAMPLING(ignore_eos), 0, 0, NULL},
+    {"use_beam_search", KIND_BOOL, AT(use_beam_search), 0, 0, NULL},
+    {"num_beams", KIND_INT, AT(num_beams), 1, BEAM_WIDTH_MAX, NULL},
+    {"length_penalty", KIND_NUMBER, AT(length_penalty), -100, 100, NULL},
     {"n", KIND_INT, AT(n), 1, ENGINE_CHOICES_MAX, NULL},
     {"best_of", KIND_INT, AT(best_of), 1, ENGINE_CHOICES_MAX, NULL},
     {"presence_penalty", KIND_NUMBER, SAMPLING(presence_penalty), -100, 100, NULL},
@@ -220,6 +224,46 @@ static bool take_value(const struct rule *r, const json_t *v, struct link_params
     return r->take(v, out, err);
 }
 
+uint32_t link_params_beams(const struct link_params *p)
+{
+    if (!p->use_beam_search && p->num_beams <= 1) {
+        return 0;
+    }
+    if (p->num_beams) {
+        return (uint32_t)p->num_beams;
+    }
+    return p->n > 1 ? (uint32_t)p->n : LINK_BEAMS_DEFAULT;
+}
+
+/* What only one of sampling and beam search has. */
+static bool check_search(const struct link_params *p, struct engine_error *err)
+{
+    const struct sampler_config *c = &p->sampling;
+    uint32_t n_beams = link_params_beams(p);
+    if (!n_beams) {
+        return p->length_penalty == 1.0 ||
+               engine_fail(err, ENGINE_BAD_PARAM, "length_penalty",
+                           "'length_penalty' needs beam search: set 'use_beam_search'");
+    }
+    const char *name = c->temperature != 1.0 ? "temperature"
+                       : c->top_p < 1.0      ? "top_p"
+                       : c->top_k > 0        ? "top_k"
+                       : c->min_p > 0        ? "min_p"
+                       : c->typical_p < 1.0  ? "typical_p"
+                       : p->best_of > p->n   ? "best_of"
+                                             : NULL;
+    if (name) {
+        return engine_fail(err, ENGINE_BAD_PARAM, name,
+                           "'%s' means nothing to a beam search: leave it out", name);
+    }
+    if (p->logprobs_processed) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "logprobs_mode",
+                           "'logprobs_mode' must be \"raw\" with beam search");
+    }
+    return (uint32_t)p->n <= n_beams ||
+           engine_fail(err, ENGINE_BAD_PARAM, "n", "'n' must not be above 'num_beams'");
+}
+
 static bool check_together(const struct link_params *p, struct engine_error *err)
 {
     if (p->best_of < p->n) {
@@ -229,7 +273,7 @@ static bool check_together(const struct link_params *p, struct engine_error *err
         return engine_fail(err, ENGINE_BAD_PARAM, "top_logprobs",
                            "'top_logprobs' needs 'logprobs' true");
     }
-    return true;
+    return check_search(p, err);
 }
 
 static bool parse(const json_t *params, struct link_params *out, struct engine_error *err)
@@ -258,7 +302,7 @@ static bool parse(const json_t *params, struct link_params *out, struct engine_e
 
 bool link_params_parse(const json_t *params, struct link_params *out, struct engine_error *err)
 {
-    struct link_params p = {.n = 1};
+    struct link_params p = {.n = 1, .length_penalty = 1.0};
     sampler_config_init(&p.sampling);
     if (params && !json_is_object(params)) {
         return engine_fail(err, ENGINE_BAD_PARAM, "params", "'params' must be an object");
@@ -292,6 +336,8 @@ struct session_request link_params_request(struct link_params *p, const int32_t 
         .max_tokens = p->max_tokens,
         .n = (uint32_t)p->n,
         .best_of = (uint32_t)p->best_of,
+        .n_beams = link_params_beams(p),
+        .length_penalty = p->length_penalty,
         .seed = p->seed,
         .stops = (const char *const *)p->stops,
         .n_stops = p->n_stops,

@@ -2,7 +2,10 @@
  * generate frame -> struct link_params.
  *
  * The names are link_param_names. An unknown name, a wrong type and a meaningless value are
- * refused, and the error names the parameter; null is the same as absent. What needs the vocabulary
+ * refused, and the error names the parameter; null is the same as absent. Beam search is on with
+ * use_beam_search, or num_beams above 1; it is as wide as num_beams, or else as n, or else
+ * LINK_BEAMS_DEFAULT; length_penalty is 1 unless given. What has no meaning with it, or without
+ * it, is refused. What needs the vocabulary
  * (token ids) is checked by session_start().
  */
 #ifndef ISOTHERM_LINK_PARAMS_H
@@ -15,11 +18,15 @@
 #define LINK_STOP_IDS_MAX     128
 #define LINK_BIAS_MAX         1024
 #define LINK_TOP_LOGPROBS_MAX 20
+#define LINK_BEAMS_DEFAULT    4
 
 struct link_params {
     struct sampler_config sampling; /* owned until link_params_request() moves it */
     int64_t seed, max_tokens;       /* max_tokens 0: not given */
     int64_t n, best_of;
+    bool use_beam_search;
+    int64_t num_beams; /* 0: not given */
+    double length_penalty;
     const char **stops; /* owned; the strings are borrowed from the JSON */
     size_t n_stops;
     bool logprobs, logprobs_processed, echo;
@@ -30,6 +37,8 @@ struct link_params {
 ENGINE_WARN_UNUSED bool link_params_parse(const json_t *params, struct link_params *out,
                                           struct engine_error *err);
 void link_params_release(struct link_params *p);
+/* 0: sampling. */
+uint32_t link_params_beams(const struct link_params *p);
 /* The engine's request with the prompt; everything in it is borrowed from `p` and `prompt`. */
 struct session_request link_params_request(struct link_params *p, const int32_t *prompt,
                                            size_t n_prompt);

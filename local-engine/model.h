@@ -48,6 +48,9 @@ void kvcache_truncate(struct kvcache *c, int32_t n_tokens);
 /* A copy of the first n positions: choices 1.. of one prompt. dst was made for the same model and
  * has room. */
 void kvcache_copy(struct kvcache *dst, const struct kvcache *src, int32_t n_tokens);
+/* The same where dst holds the first n_same positions already: only the others are copied. */
+void kvcache_copy_rest(struct kvcache *dst, const struct kvcache *src, int32_t n_same,
+                       int32_t n_tokens);
 
 /* One row of work: a token for one sequence at the sequence's next position. */
 struct model_row {

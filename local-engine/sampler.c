@@ -25,11 +25,11 @@ struct sampler {
     /* With a penalty only: */
     uint32_t *count;    /* [n_vocab] */
     uint8_t *in_prompt; /* [n_vocab] */
-    int32_t *seen;      /* [n_seen] of [n_vocab] */
-    size_t n_seen;
+    int32_t *seen;      /* [n_seen] of [n_vocab]: those of the prompt first */
+    size_t n_seen, n_seen_prompt;
     /* With no_repeat_ngram_size only: prompt, then generated tokens. */
     int32_t *tokens;
-    size_t n_tokens, tokens_cap;
+    size_t n_tokens, n_prompt, tokens_cap;
     sampler_watch_fn *watch;
     void *watch_ud;
 };
@@ -152,6 +152,7 @@ static bool penalties_init(struct sampler *s, const int32_t *prompt, size_t n_pr
         see(s, prompt[i]);
         s->in_prompt[prompt[i]] = 1;
     }
+    s->n_seen_prompt = s->n_seen;
     return true;
 }
 
@@ -165,7 +166,7 @@ static bool tokens_init(struct sampler *s, const int32_t *prompt, size_t n_promp
     if (n_prompt > 0) {
         memcpy(s->tokens, prompt, n_prompt * sizeof *prompt);
     }
-    s->n_tokens = n_prompt;
+    s->n_tokens = s->n_prompt = n_prompt;
     return true;
 }
 
@@ -324,7 +325,7 @@ static bool says_nothing(const float *logits, int32_t n_vocab)
     return true;
 }
 
-static bool run_temperature(struct step *t)
+static bool find_max(struct step *t)
 {
     struct stage_candidates *c = &t->s->c;
     struct engine_error own = {.code = ENGINE_OK};
@@ -332,6 +333,15 @@ static bool run_temperature(struct step *t)
         return t->logits && says_nothing(t->logits, c->n_vocab)
                    ? fail_nonfinite(t)
                    : engine_fail(t->err, own.code, own.param, "%s", own.text);
+    }
+    return true;
+}
+
+static bool run_temperature(struct step *t)
+{
+    struct stage_candidates *c = &t->s->c;
+    if (!find_max(t)) {
+        return false;
     }
     if (t->s->config->temperature == 0.0) {
         stage_greedy(c);
@@ -479,6 +489,41 @@ bool sampler_next_wide(struct sampler *s, const double *logits, const uint8_t *m
 {
     struct step t = {.s = s, .wide = logits, .mask = mask, .err = err};
     return run_step(&t, id);
+}
+
+bool sampler_assume(struct sampler *s, const int32_t *tokens, size_t n, struct engine_error *err)
+{
+    for (size_t i = 0; i < s->n_seen; i++) {
+        s->count[s->seen[i]] = 0;
+    }
+    s->n_seen = s->n_seen_prompt;
+    s->n_tokens = s->n_prompt;
+    s->n_generated = 0;
+    if (!tokens_grow(s, n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        remember(s, tokens[i]);
+    }
+    return true;
+}
+
+bool sampler_scores(struct sampler *s, const float *logits, const uint8_t *mask,
+                    const double **scores, struct engine_error *err)
+{
+    struct step t = {.s = s, .logits = logits, .mask = mask, .err = err};
+    s->c.n = 0;
+    for (size_t i = 0; i < STAGE_TEMPERATURE; i++) {
+        if (!stage_runs[i](&t)) {
+            return false;
+        }
+    }
+    if (!find_max(&t)) {
+        return false;
+    }
+    stage_log_softmax(&s->c);
+    *scores = s->c.z;
+    return true;
 }
 
 size_t sampler_n_generated(const struct sampler *s)

@@ -65,6 +65,16 @@ ENGINE_WARN_UNUSED bool sampler_next_wide(struct sampler *s, const double *logit
                                           const uint8_t *mask, int32_t *id,
                                           struct engine_error *err);
 
+/* For searches, which follow many sequences with one sampler: the generated tokens become these
+ * [n], whatever was drawn before. */
+ENGINE_WARN_UNUSED bool sampler_assume(struct sampler *s, const int32_t *tokens, size_t n,
+                                       struct engine_error *err);
+/* log_softmax of the logits after bias, penalties, bans and mask: what beam search adds up.
+ * *scores [n_vocab] are borrowed until the next call. Draws and remembers nothing; fails as
+ * sampler_next() does. */
+ENGINE_WARN_UNUSED bool sampler_scores(struct sampler *s, const float *logits, const uint8_t *mask,
+                                       const double **scores, struct engine_error *err);
+
 /* sampler_next() allocates nothing, except with no_repeat_ngram_size when the tokens so far have
  * outgrown their array: this makes room for n_tokens generated ones at once (sampler_new() for
  * 1024). */

@@ -537,6 +537,15 @@ static double sum_of_exp(const struct stage_logits *l, double max)
     return sum;
 }
 
+void stage_log_softmax(struct stage_candidates *c)
+{
+    struct stage_logits l = {.d = c->z, .n_vocab = c->n_vocab};
+    double log_sum = fmath_log(sum_of_exp(&l, c->max));
+    for (int32_t i = 0; i < c->n_vocab; i++) {
+        c->z[i] = c->z[i] - c->max - log_sum;
+    }
+}
+
 void stage_logprobs(const struct stage_logits *l, int32_t id, size_t n_top, double *logprob,
                     struct sampler_top *top)
 {

@@ -55,6 +55,8 @@ void stage_mask(struct stage_candidates *c, const uint8_t *mask);
 /* Fills block_max and max. false: no finite logit is left, or (err says which) a penalty
  * overflowed. */
 ENGINE_WARN_UNUSED bool stage_max(struct stage_candidates *c, struct engine_error *err);
+/* z becomes log_softmax(z), -inf stays. After stage_max(). */
+void stage_log_softmax(struct stage_candidates *c);
 /* Temperature 0: the list becomes the lowest id among the maxima, with probability 1. After
  * stage_max(). */
 void stage_greedy(struct stage_candidates *c);

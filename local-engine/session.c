@@ -9,6 +9,7 @@
  * At temperature 0 all choices are equal: one is computed, and each of its events is sent n times.
  */
 #include "session.h"
+#include "session_beam.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -25,8 +26,8 @@ static bool choice_init(struct session *s, struct session_choice *c,
     int32_t n_positions = (int32_t)((int64_t)s->n_prompt + s->n_tokens_max);
     c->matched_stop = -1;
     return kvcache_new(&c->cache, m, n_positions, err) &&
-           sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt, s->n_prompt,
-                       r->seed, c->stream, err) &&
+           (s->beam || sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt,
+                                   s->n_prompt, r->seed, c->stream, err)) &&
            stop_new(&c->stop, r->stops, r->n_stops, err);
 }
 
@@ -57,10 +58,14 @@ static bool choices_init(struct session *s, const struct session_request *r, con
 {
     s->choices = calloc(s->n_choices, sizeof *s->choices);
     s->prompt = malloc(r->n_prompt * sizeof *s->prompt);
-    if (!s->choices || !s->prompt) {
+    s->top = malloc((s->n_top + 1) * sizeof *s->top);
+    if (!s->choices || !s->prompt || !s->top) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
     }
     memcpy(s->prompt, r->prompt, r->n_prompt * sizeof *s->prompt);
+    if (r->n_beams && !session_beam_new(&s->beam, s, r, err)) {
+        return false;
+    }
     for (uint32_t i = 0; i < s->n_choices; i++) {
         s->choices[i].stream = i;
         if (!choice_init(s, &s->choices[i], r, m, err)) {
@@ -87,8 +92,8 @@ bool session_new(struct session **out, const struct session_request *r, const st
     s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
     s->n_tokens_max = r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
     s->n = r->n;
-    s->n_choices = is_greedy ? 1 : r->best_of;
-    s->gathers = s->n_choices > s->n;
+    s->n_choices = r->n_beams ? r->n_beams : is_greedy ? 1 : r->best_of;
+    s->gathers = !r->n_beams && s->n_choices > s->n;
     s->logprobs = r->logprobs;
     s->logprobs_processed = r->logprobs_processed;
     s->n_top = r->n_top_logprobs;
@@ -112,15 +117,10 @@ void session_release(struct session *s)
     }
     free(s->choices);
     free(s->prompt);
+    free(s->top);
+    session_beam_free(s->beam);
     sampler_config_release(&s->sampling);
     free(s);
-}
-
-void session_fork(struct session *s)
-{
-    for (uint32_t i = 1; i < s->n_choices; i++) {
-        kvcache_copy(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);
-    }
 }
 
 void session_fail(struct session *s, const struct engine_error *err)
@@ -311,7 +311,7 @@ static size_t measure(struct utf8 *u, const char *bytes, size_t n)
     return len;
 }
 
-static bool record(struct session *s, struct session_choice *c, int32_t id, const float *logits,
+static bool record(struct session *s, struct session_choice *c, const struct session_token *t,
                    struct engine_error *err)
 {
     if (!s->logprobs) {
@@ -320,11 +320,11 @@ static bool record(struct session *s, struct session_choice *c, int32_t id, cons
     if (!tokens_reserve(s, c, err)) {
         return false;
     }
-    struct session_token *t = &c->tokens[c->n_tokens];
-    t->id = id;
-    t->is_first = s->follows_nothing && c->n_generated == 1;
-    sampler_logprobs(s->logprobs_processed ? c->sampler : NULL, logits, s->n_vocab, id, s->n_top,
-                     &t->logprob, c->tops + c->n_tokens * s->n_top);
+    c->tokens[c->n_tokens] = *t;
+    c->tokens[c->n_tokens].is_first = s->follows_nothing && c->n_generated == 1;
+    if (s->n_top) {
+        memcpy(c->tops + c->n_tokens * s->n_top, t->top, s->n_top * sizeof *c->tops);
+    }
     return true;
 }
 
@@ -336,7 +336,7 @@ static void place(struct session_choice *c, const char *bytes, size_t n)
     c->spans[c->n_tokens++] = (struct session_span){start, c->n_decoded};
 }
 
-static bool is_end(const struct session *s, int32_t id)
+bool session_is_end(const struct session *s, int32_t id)
 {
     size_t n;
     const int32_t *eos = tokenizer_eos(s->tokenizer, &n);
@@ -394,14 +394,18 @@ static bool end_choice(struct session *s, struct session_choice *c, const char *
     return true;
 }
 
+const char *session_piece(const struct session *s, int32_t id, int64_t n, size_t *len)
+{
+    return tokenizer_piece(s->tokenizer, id, s->follows_nothing && n == 1, len);
+}
+
 static bool add_text(struct session *s, struct session_choice *c, int32_t id,
                      struct engine_error *err)
 {
     const char *text;
     size_t n, len;
     int matched;
-    const char *bytes =
-        tokenizer_piece(s->tokenizer, id, s->follows_nothing && c->n_generated == 1, &n);
+    const char *bytes = session_piece(s, id, c->n_generated, &n);
     bool may_match = c->n_generated > s->sampling.min_tokens;
     if (!stop_push(c->stop, bytes, n, may_match, &text, &len, &matched, err)) {
         return false;
@@ -417,23 +421,14 @@ static bool add_text(struct session *s, struct session_choice *c, int32_t id,
     return release_text(s, c, text, len, err);
 }
 
-static bool take(struct session *s, struct session_choice *c, const float *logits,
-                 struct engine_error *err)
+bool session_accept(struct session *s, struct session_choice *c, int32_t id,
+                    const struct session_token *t, struct engine_error *err)
 {
-    int32_t id;
-    if (!sampler_next(c->sampler, logits, NULL, &id, err)) {
-        return false;
-    }
     c->n_generated++;
-    if (s->gathers) {
-        double logprob;
-        sampler_logprobs(NULL, logits, s->n_vocab, id, 0, &logprob, NULL);
-        c->logprob_sum += logprob;
-    }
-    if (is_end(s, id)) {
+    if (session_is_end(s, id)) {
         return end_choice(s, c, "stop", err);
     }
-    if (!record(s, c, id, logits, err) || !add_text(s, c, id, err)) {
+    if (!record(s, c, t, err) || !add_text(s, c, id, err)) {
         return false;
     }
     if (c->is_done) {
@@ -446,11 +441,42 @@ static bool take(struct session *s, struct session_choice *c, const float *logit
     return c->n_generated < s->n_tokens_max || end_choice(s, c, "length", err);
 }
 
+static bool take(struct session *s, struct session_choice *c, const float *logits,
+                 struct engine_error *err)
+{
+    struct session_token t = {.top = s->top};
+    if (!sampler_next(c->sampler, logits, NULL, &t.id, err)) {
+        return false;
+    }
+    if (s->gathers) {
+        double logprob;
+        sampler_logprobs(NULL, logits, s->n_vocab, t.id, 0, &logprob, NULL);
+        c->logprob_sum += logprob;
+    }
+    if (s->logprobs && !session_is_end(s, t.id)) {
+        sampler_logprobs(s->logprobs_processed ? c->sampler : NULL, logits, s->n_vocab, t.id,
+                         s->n_top, &t.logprob, s->top);
+    }
+    return session_accept(s, c, t.id, &t, err);
+}
+
 void session_advance(struct session *s, struct session_choice *c, const float *logits)
 {
     struct engine_error err = {.code = ENGINE_OK};
     assert(!s->is_done && !c->is_done);
-    if (!take(s, c, logits, &err)) {
+    bool ok = s->beam ? session_beam_take(s, c, logits, &err) : take(s, c, logits, &err);
+    if (!ok) {
         session_fail(s, &err);
+    }
+}
+
+void session_begin(struct session *s, const float *logits)
+{
+    uint32_t n = s->beam ? 1 : s->n_choices; /* one hypothesis, which is empty */
+    for (uint32_t i = 1; i < n; i++) {
+        kvcache_copy(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);
+    }
+    for (uint32_t i = 0; i < n && !s->is_done; i++) {
+        session_advance(s, &s->choices[i], logits);
     }
 }

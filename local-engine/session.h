@@ -16,6 +16,8 @@ struct session_span {
     size_t start, end;
 };
 
+struct session_beam; /* session_beam.h */
+
 struct session_choice {
     uint32_t stream; /* its random stream */
     struct kvcache *cache;
@@ -23,6 +25,7 @@ struct session_choice {
     struct stop *stop;
     int32_t last; /* to be evaluated next */
     bool is_done;
+    bool is_idle;       /* with a beam: nothing of it is to be evaluated now */
     const char *finish; /* once is_done */
     int32_t matched_stop;
     int64_t n_generated;
@@ -54,9 +57,11 @@ struct session {
     uint32_t n;                   /* choices that the caller gets */
     bool logprobs, logprobs_processed, gathers;
     uint32_t n_top;
+    struct sampler_top *top;        /* [n_top]: of the token in hand */
     struct session_choice *choices; /* [n_choices]: those that are computed */
     uint32_t n_choices;
-    uint32_t turn; /* whose row comes first in the next batch, when not all fit */
+    struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
+    uint32_t turn;             /* whose row comes first in the next batch, when not all fit */
     bool is_done;
 };
 
@@ -67,11 +72,22 @@ ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_r
                                     struct engine_error *err);
 /* Frees the memory alone. */
 void session_release(struct session *s);
-/* The prompt is evaluated: the other choices get a copy of its keys and values. */
-void session_fork(struct session *s);
-/* Draws a token of c from logits [n_vocab]. What goes wrong becomes an error event and the
- * session's end. */
+/* The prompt is evaluated, and these are the logits [n_vocab] after it: draws a first token of each
+ * choice. What goes wrong becomes an error event and the session's end. */
+void session_begin(struct session *s, const float *logits);
+/* The same for the next token of c. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
 void session_fail(struct session *s, const struct engine_error *err);
+
+/* ---- for session_beam.c */
+
+/* Whether the token ends a choice: an end token of the model or a stop token. */
+bool session_is_end(const struct session *s, int32_t id);
+/* Bytes that the token adds to a choice as its n-th one, from 1. */
+const char *session_piece(const struct session *s, int32_t id, int64_t n, size_t *len);
+/* id is c's next token: events, and the end where it ends c. With logprobs, t has what is to be
+ * reported of it; n_top of t->top. */
+ENGINE_WARN_UNUSED bool session_accept(struct session *s, struct session_choice *c, int32_t id,
+                                       const struct session_token *t, struct engine_error *err);
 
 #endif

@@ -131,6 +131,17 @@ void stop_free(struct stop *s)
     free(s);
 }
 
+void stop_reset(struct stop *s)
+{
+    for (size_t i = 0; i < s->n_stops; i++) {
+        s->stops[i].q = 0;
+    }
+    s->utf8 = (struct utf8){.n_waiting = 0};
+    s->n_released = s->held_at = s->n_held = 0;
+    s->matched = -1;
+    s->is_ended = false;
+}
+
 /* Moves the held text to the front and makes room for n new bytes, decoded, and a NUL. */
 static bool make_room(struct stop *s, size_t n, struct engine_error *err)
 {

@@ -21,6 +21,8 @@ ENGINE_WARN_UNUSED bool stop_new(struct stop **out, const char *const *stops, si
 ENGINE_WARN_UNUSED bool stop_new_sized(struct stop **out, const char *const *stops,
                                        const size_t *lens, size_t n, struct engine_error *err);
 void stop_free(struct stop *s);
+/* As if nothing had been pushed yet. */
+void stop_reset(struct stop *s);
 
 /* Adds bytes; `*text` (borrowed until the next call, NUL-terminated, `*len` bytes) is what may be
  * shown now. `may_match` false: the text is remembered but cannot end the answer (min_tokens not

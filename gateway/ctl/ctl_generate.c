@@ -44,6 +44,7 @@ static const char usage[] =
     "      --stop-token-ids IDS   comma-separated ids that end the answer\n"
     "      --min-tokens N  --ignore-eos\n"
     "      --n N  --best-of N     several answers; the best by mean log-probability\n"
+    "      --use-beam-search  --num-beams N  --length-penalty X   a search in place of sampling\n"
     "      --presence-penalty X  --frequency-penalty X  --repetition-penalty X\n"
     "      --penalty-scope WORD   generated (default) or all: what --repetition-penalty counts\n"
     "      --no-repeat-ngram-size N\n"
@@ -81,6 +82,9 @@ static const struct {
     {"ignore-eos", "ignore_eos", OPTION_FLAG},
     {"n", "n", OPTION_INT},
     {"best-of", "best_of", OPTION_INT},
+    {"use-beam-search", "use_beam_search", OPTION_FLAG},
+    {"num-beams", "num_beams", OPTION_INT},
+    {"length-penalty", "length_penalty", OPTION_NUMBER},
     {"presence-penalty", "presence_penalty", OPTION_NUMBER},
     {"frequency-penalty", "frequency_penalty", OPTION_NUMBER},
     {"repetition-penalty", "repetition_penalty", OPTION_NUMBER},

@@ -199,6 +199,8 @@ def case(number, rng, all_providers):
         body["max_tokens"] = 2  # what the local engine answers is to be short
     if body.get("top_logprobs"):
         body["logprobs"] = True
+    if body.get("use_beam_search") or body.get("num_beams", 1) > 1:
+        body["n"] = min(body.get("n") or 1, body.get("num_beams", 64))
     if "best_of" in body:
         body["best_of"] = max(body["best_of"], body.get("n", 1))
     if body.get("min_tokens"):
@@ -220,6 +222,8 @@ def case(number, rng, all_providers):
             body.pop("max_completion_tokens", None)
         if wrong == "n":
             body.pop("best_of", None)
+        if wrong == "num_beams":
+            body.pop("n", None)
         if wrong == "top_logprobs":
             body["logprobs"] = True
     keys = list(body)

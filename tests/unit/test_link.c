@@ -162,8 +162,9 @@ static void test_names_are_the_daemons(void **state)
 static void test_ranges_are_the_daemons(void **state)
 {
     (void)state;
-    static const enum param ints[] = {PARAM_N, PARAM_BEST_OF, PARAM_MAX_TOKENS, PARAM_MIN_TOKENS,
-                                      PARAM_NO_REPEAT_NGRAM_SIZE};
+    static const enum param ints[] = {PARAM_N,          PARAM_BEST_OF,
+                                      PARAM_NUM_BEAMS,  PARAM_MAX_TOKENS,
+                                      PARAM_MIN_TOKENS, PARAM_NO_REPEAT_NGRAM_SIZE};
     struct link_params p;
     struct engine_error err;
     char text[128];
@@ -223,7 +224,21 @@ static void test_refused(void **state)
         {"{\"seed\":1.0}", "seed"},
         {"{\"seed\":\"7\"}", "seed"},
         {"{\"seed\":1,\"nonsense\":1}", "nonsense"},
-        {"{\"seed\":1,\"use_beam_search\":true}", "use_beam_search"},
+        {"{\"seed\":1,\"use_beam_search\":1}", "use_beam_search"},
+        {"{\"seed\":1,\"num_beams\":65}", "num_beams"},
+        {"{\"seed\":1,\"num_beams\":0}", "num_beams"},
+        {"{\"seed\":1,\"length_penalty\":0.5}", "length_penalty"},
+        {"{\"seed\":1,\"num_beams\":1,\"length_penalty\":2}", "length_penalty"},
+        {"{\"seed\":1,\"num_beams\":4,\"length_penalty\":101}", "length_penalty"},
+        {"{\"seed\":1,\"num_beams\":4,\"temperature\":0}", "temperature"},
+        {"{\"seed\":1,\"num_beams\":4,\"top_p\":0.9}", "top_p"},
+        {"{\"seed\":1,\"num_beams\":4,\"top_k\":5}", "top_k"},
+        {"{\"seed\":1,\"num_beams\":4,\"min_p\":0.1}", "min_p"},
+        {"{\"seed\":1,\"num_beams\":4,\"typical_p\":0.1}", "typical_p"},
+        {"{\"seed\":1,\"num_beams\":4,\"best_of\":2}", "best_of"},
+        {"{\"seed\":1,\"num_beams\":4,\"n\":5}", "n"},
+        {"{\"seed\":1,\"use_beam_search\":true,\"num_beams\":1,\"n\":2}", "n"},
+        {"{\"seed\":1,\"use_beam_search\":true,\"logprobs_mode\":\"processed\"}", "logprobs_mode"},
         {"{\"seed\":1,\"temperature\":-0.1}", "temperature"},
         {"{\"seed\":1,\"temperature\":true}", "temperature"},
         {"{\"seed\":1,\"top_k\":1.5}", "top_k"},
@@ -259,6 +274,30 @@ static void test_refused(void **state)
     }
 }
 
+static void test_beams(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t n_beams;
+    } cases[] = {
+        {"{\"seed\":1}", 0},
+        {"{\"seed\":1,\"use_beam_search\":false,\"num_beams\":1,\"length_penalty\":1}", 0},
+        {"{\"seed\":1,\"use_beam_search\":true}", LINK_BEAMS_DEFAULT},
+        {"{\"seed\":1,\"use_beam_search\":true,\"n\":2}", 2},
+        {"{\"seed\":1,\"use_beam_search\":true,\"num_beams\":1}", 1},
+        {"{\"seed\":1,\"num_beams\":64,\"n\":64,\"temperature\":1,\"top_k\":0}", 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct link_params p;
+        struct engine_error err;
+        assert_true(parse(cases[i].text, &p, &err));
+        struct session_request r = link_params_request(&p, NULL, 0);
+        assert_int_equal(r.n_beams, cases[i].n_beams);
+        assert_true(r.length_penalty == 1.0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_ranges_are_the_daemons),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_beams),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

@@ -188,6 +188,31 @@ static void test_local_temperature(void **state)
     assert_int_equal(fault.param, PARAM_TEMPERATURE);
 }
 
+static void test_search(void **state)
+{
+    (void)state;
+    struct sampling s = {0};
+    struct sampling_fault fault;
+    sampling_set(&s, PARAM_N, integer(4));
+    sampling_set(&s, PARAM_NUM_BEAMS, integer(1));
+    assert_false(sampling_is_search(&s));
+    assert_true(sampling_check(&s, true, &fault));
+    sampling_set(&s, PARAM_USE_BEAM_SEARCH, boolean(true));
+    assert_true(sampling_is_search(&s));
+    assert_false(sampling_check(&s, true, &fault));
+    assert_int_equal(fault.param, PARAM_N);
+    sampling_set(&s, PARAM_NUM_BEAMS, integer(4));
+    assert_true(sampling_check(&s, true, &fault));
+    sampling_set(&s, PARAM_USE_BEAM_SEARCH, boolean(false));
+    assert_true(sampling_is_search(&s));
+    sampling_set(&s, PARAM_NUM_BEAMS, integer(3));
+    assert_false(sampling_check(&s, true, &fault));
+    sampling_clear(&s, PARAM_NUM_BEAMS);
+    sampling_set(&s, PARAM_USE_BEAM_SEARCH, boolean(true));
+    sampling_set(&s, PARAM_N, integer(65));
+    assert_false(sampling_check(&s, true, &fault));
+}
+
 static void test_lists(void **state)
 {
     (void)state;
@@ -269,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_equal, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
         cmocka_unit_test(test_local_temperature),
+        cmocka_unit_test(test_search),
         cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_list_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_together, setup, teardown),
