@@ -240,6 +240,25 @@ static bool check_prompt(const struct engine *e, const struct session_request *r
     return true;
 }
 
+/* What beam searches and distributions ask. */
+static bool check_kind(const struct session_request *r, struct engine_error *err)
+{
+    assert(r->n_given <= r->n_prompt);
+    if (r->n_beams && (r->n > r->n_beams || r->n_beams > BEAM_WIDTH_MAX)) {
+        return engine_fail(err, ENGINE_BAD_PARAM, r->n > r->n_beams ? "n" : "num_beams",
+                           "'num_beams' must be from 'n' to %d", BEAM_WIDTH_MAX);
+    }
+    if (r->n_distribution > DISTRIBUTION_TOP_MAX) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "top", "'top' must be from 1 to %d",
+                           DISTRIBUTION_TOP_MAX);
+    }
+    if (r->n_distribution && r->n_beams) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "use_beam_search",
+                           "a beam search draws from no distribution: leave it out");
+    }
+    return true;
+}
+
 bool session_check(const struct engine *e, const struct session_request *r,
                    struct engine_error *err)
 {
@@ -251,9 +270,8 @@ bool session_check(const struct engine *e, const struct session_request *r,
         return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must be from 'n' to %d",
                            ENGINE_CHOICES_MAX);
     }
-    if (r->n_beams && (r->n > r->n_beams || r->n_beams > BEAM_WIDTH_MAX)) {
-        return engine_fail(err, ENGINE_BAD_PARAM, r->n > r->n_beams ? "n" : "num_beams",
-                           "'num_beams' must be from 'n' to %d", BEAM_WIDTH_MAX);
+    if (!check_kind(r, err)) {
+        return false;
     }
     if (r->max_tokens > 0 && r->sampling->min_tokens > r->max_tokens) {
         return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens",

@@ -7,6 +7,7 @@
 #ifndef ISOTHERM_ENGINE_H
 #define ISOTHERM_ENGINE_H
 
+#include "distribution.h"
 #include "model.h"
 #include "sampler.h"
 #include "stop.h"
@@ -53,9 +54,13 @@ struct session_request {
     bool logprobs;
     uint32_t n_top_logprobs;
     bool logprobs_processed;
+    /* Not 0: nothing is generated. The distribution after the prompt, its n_distribution first
+     * tokens, is all there is; the prompt's last n_given tokens count as generated. */
+    uint32_t n_distribution;
+    size_t n_given;
 };
 
-enum session_event_kind { SESSION_TEXT, SESSION_FINISH, SESSION_ERROR };
+enum session_event_kind { SESSION_TEXT, SESSION_FINISH, SESSION_ERROR, SESSION_DISTRIBUTION };
 /* top: n_top_logprobs of them. is_first: see tokenizer_piece(). */
 struct session_token {
     int32_t id;
@@ -75,7 +80,9 @@ struct session_event {
     const char *finish;   /* SESSION_FINISH: "stop" or "length" */
     int32_t matched_stop; /* SESSION_FINISH: index into stops, or -1 */
     int64_t n_generated;  /* SESSION_FINISH: tokens of this choice, the end token included */
-    const struct engine_error *error; /* SESSION_ERROR: ends the whole session */
+    const struct engine_error *error;        /* SESSION_ERROR: ends the whole session */
+    const struct distribution *distribution; /* SESSION_DISTRIBUTION: ends it too */
+    bool is_first; /* SESSION_DISTRIBUTION: as a token's, see tokenizer_piece() */
 };
 /* Called from engine_step(); pointers are valid during the call, and it may not start or free
  * sessions. */

@@ -5,53 +5,25 @@
  */
 #include "job.h"
 #include "chat.h"
+#include "distribution_json.h"
 #include "link.h"
-#include "utf8.h"
+#include "token_json.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- text of bytes that may be no UTF-8 */
+enum { JOB_TOP_DEFAULT = 20 };
 
-static json_t *lossy_string(const char *bytes, size_t n)
-{
-    struct utf8 u = {.n_waiting = 0};
-    char small[256], *big = NULL, *out = small;
-    if (UTF8_OUT_MAX(n) + 4 > sizeof small) {
-        out = big = malloc(UTF8_OUT_MAX(n) + 4);
-    }
-    if (!out) {
-        return NULL;
-    }
-    size_t len = utf8_feed(&u, bytes, n, out);
-    len += utf8_finish(&u, out + len);
-    json_t *s = json_stringn_nocheck(out, len);
-    free(big);
-    return s;
-}
-
-static json_t *byte_list(const char *bytes, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++) {
-        if (json_array_append_new(list, json_integer((unsigned char)bytes[i])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-/* {"token","logprob","bytes"} */
+/* {"token","bytes","logprob"} */
 static json_t *token_object(const struct tokenizer *t, int32_t id, bool is_first, double logprob)
 {
-    size_t n;
-    const char *bytes = tokenizer_piece(t, id, is_first, &n);
-    const char *spelling = tokenizer_is_special(t, id) ? tokenizer_spelling(t, id) : NULL;
-    return json_pack("{s:o, s:f, s:o}", "token",
-                     spelling ? lossy_string(spelling, strlen(spelling)) : lossy_string(bytes, n),
-                     "logprob", logprob, "bytes", byte_list(bytes, n));
+    json_t *o = token_json(t, id, is_first);
+    if (json_object_set_new(o, "logprob", json_real(logprob)) != 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 static json_t *tokens_list(const struct tokenizer *t, const struct session_token *tokens, size_t n,
@@ -86,8 +58,8 @@ void job_send_error(struct outbox *out, int64_t id, const struct engine_error *e
     /* Names and texts may have been cut inside a character. */
     json_t *frame = json_pack("{s:s, s:I, s:s, s:o, s:o}", "op", "error", "id", (json_int_t)id,
                               "code", engine_code_name(err->code), "param",
-                              lossy_string(err->param, strlen(err->param)), "text",
-                              lossy_string(err->text, strlen(err->text)));
+                              token_json_text(err->param, strlen(err->param)), "text",
+                              token_json_text(err->text, strlen(err->text)));
     if (!outbox_put(out, frame)) {
         out->is_broken = true;
     }
@@ -155,6 +127,19 @@ static void on_finish(struct job *j, const struct session_event *ev)
                       "tokens", (json_int_t)ev->n_generated));
 }
 
+static void on_distribution(struct job *j, const struct session_event *ev)
+{
+    const struct tokenizer *t = engine_tokenizer(j->model->engine);
+    json_t *frame = distribution_json(ev->distribution, t, ev->is_first);
+    bool ok = json_object_set_new(frame, "op", json_string("distribution")) == 0 &&
+              json_object_set_new(frame, "id", json_integer(j->id)) == 0;
+    if (!ok) {
+        json_decref(frame);
+        frame = NULL;
+    }
+    send(j, frame);
+}
+
 static void on_event(const struct session_event *ev, void *ud)
 {
     struct job *j = ud;
@@ -164,6 +149,9 @@ static void on_event(const struct session_event *ev, void *ud)
         break;
     case SESSION_FINISH:
         on_finish(j, ev);
+        break;
+    case SESSION_DISTRIBUTION:
+        on_distribution(j, ev);
         break;
     case SESSION_ERROR:
         if (!j->has_failed) {
@@ -372,13 +360,71 @@ static bool add_turn_end(struct job *j, struct engine_error *err)
     return true;
 }
 
+static bool append_ids(struct job *j, const int32_t *ids, size_t n, struct engine_error *err)
+{
+    int32_t *p = realloc(j->prompt, (j->n_prompt + n + 1) * sizeof *p);
+    if (!p) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for %zu token ids", n);
+    }
+    if (n > 0) {
+        memcpy(p + j->n_prompt, ids, n * sizeof *p);
+    }
+    j->prompt = p;
+    j->n_prompt += n;
+    j->n_given = n;
+    return true;
+}
+
+/* `generated` of a distribution frame: a text or ids that the model is taken to have said. */
+static bool read_given(struct job *j, struct engine_error *err)
+{
+    const json_t *given = json_object_get(j->frame, "generated");
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (!is_given(given)) {
+        return true;
+    }
+    bool ok = json_is_string(given)
+                  ? tokenizer_encode(engine_tokenizer(j->model->engine), json_string_value(given),
+                                     json_string_length(given), true, &ids, &n, err)
+              : json_is_array(given)
+                  ? read_ids(given, "generated", &ids, &n, err)
+                  : bad(err, "generated", "'generated' must be a string or a list of token ids");
+    ok = ok && append_ids(j, ids, n, err);
+    free(ids);
+    return ok;
+}
+
+static bool read_distribution(struct job *j, struct engine_error *err)
+{
+    const char *op = json_string_value(json_object_get(j->frame, "op"));
+    const json_t *top = json_object_get(j->frame, "top");
+    if (!op || strcmp(op, "distribution") != 0) {
+        return true;
+    }
+    j->n_distribution = is_given(top) ? json_integer_value(top) : JOB_TOP_DEFAULT;
+    if (j->n_distribution < 1 || j->n_distribution > DISTRIBUTION_TOP_MAX) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "top", "'top' must be an integer from 1 to %d",
+                           DISTRIBUTION_TOP_MAX);
+    }
+    return read_given(j, err);
+}
+
+static struct session_request request_of(struct job *j)
+{
+    struct session_request r = link_params_request(&j->params, j->prompt, j->n_prompt);
+    r.n_distribution = (uint32_t)j->n_distribution;
+    r.n_given = j->n_given;
+    return r;
+}
+
 static bool prepare(struct job *j, struct engine_error *err)
 {
     if (!link_params_parse(json_object_get(j->frame, "params"), &j->params, err) ||
-        !read_prompt(j, err) || !add_turn_end(j, err)) {
+        !read_prompt(j, err) || !add_turn_end(j, err) || !read_distribution(j, err)) {
         return false;
     }
-    struct session_request r = link_params_request(&j->params, j->prompt, j->n_prompt);
+    struct session_request r = request_of(j);
     return session_check(j->model->engine, &r, err);
 }
 
@@ -441,7 +487,7 @@ static json_t *ids_text(const struct tokenizer *t, const int32_t *ids, size_t n)
         }
         len += k;
     }
-    json_t *s = lossy_string(text ? text : "", len);
+    json_t *s = token_json_text(text ? text : "", len);
     free(text);
     return s;
 }
@@ -461,14 +507,14 @@ static void send_echo(struct job *j)
 bool job_start(struct job *j, struct engine_error *err)
 {
     assert(!j->session);
-    struct session_request r = link_params_request(&j->params, j->prompt, j->n_prompt);
+    struct session_request r = request_of(j);
     if (!session_start(j->model->engine, &r, on_event, j, &j->session, err)) {
         return false;
     }
     send(j,
          json_pack("{s:s, s:I, s:I, s:s}", "op", "begin", "id", (json_int_t)j->id, "prompt_tokens",
                    (json_int_t)j->n_prompt, "fingerprint", engine_fingerprint(j->model->engine)));
-    if (j->params.echo) {
+    if (j->params.echo && !j->n_distribution) {
         send_echo(j);
     }
     return true;
@@ -494,7 +540,7 @@ static json_t *pieces_list(const struct tokenizer *t, const int32_t *ids, size_t
     for (size_t i = 0; list && i < n; i++) {
         size_t k;
         const char *piece = tokenizer_piece(t, ids[i], i == 0, &k);
-        if (json_array_append_new(list, lossy_string(piece, k)) != 0) {
+        if (json_array_append_new(list, token_json_text(piece, k)) != 0) {
             json_decref(list);
             return NULL;
         }

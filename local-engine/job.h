@@ -34,6 +34,8 @@ struct job {
     int32_t *prompt;
     size_t n_prompt;
     bool is_chat;
+    size_t n_given;          /* last tokens of the prompt that count as generated */
+    int64_t n_distribution;  /* not 0: a distribution frame, and how many tokens it asks for */
     struct session *session; /* NULL: not started */
     int64_t n_generated;
     bool has_failed; /* an error frame has ended it */
@@ -42,7 +44,7 @@ struct job {
 /* The id of a frame; -1: none that is an integer from 0. */
 int64_t job_frame_id(const json_t *frame);
 
-/* A generate frame; a reference to it is kept. Frames of the job go to `out`. */
+/* A generate or distribution frame; a reference to it is kept. Frames of the job go to `out`. */
 ENGINE_WARN_UNUSED bool job_new(struct job **out, json_t *frame, const struct job_model *m,
                                 struct outbox *box, struct engine_error *err);
 /* Cancels it where it runs. */

@@ -7,6 +7,8 @@
  * To the engine
  *  - generate: id, model, one of prompt (a text or token ids) and messages [{role, content}],
  *    params {canonical names: temperature ... echo}; seed is always there
+ *  - distribution: as generate, and top (how many tokens), generated (a text or token ids after the
+ *    prompt that count as said by the model); answered by begin, one distribution and done
  *  - cancel: id; answered by nothing, no frame of that id follows
  *  - tokenize: id, model, text
  *  - detokenize: id, model, ids; answered by one text frame and done
@@ -17,6 +19,7 @@
  *  - begin: id, prompt_tokens, fingerprint
  *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]
  *  - finish: id, choice, reason ("stop" or "length"), stop (the matched string or null), tokens
+ *  - distribution: id, and what distribution_json.h says
  *  - tokens: id, ids, pieces; of tokenize, without bos
  *  - done: id, prompt_tokens, completion_tokens, fingerprint; 0 where nothing was generated
  *  - error: id, code (a word of engine_code_name()), param, text

@@ -276,7 +276,7 @@ static void on_model_frame(struct schedule *s, json_t *frame, const char *op, in
         refuse(s, id, ENGINE_BAD_PARAM, "model", "the engine has no model of that name");
     } else if (!m->model.engine) {
         refuse(s, id, m->err.code, "model", m->err.text);
-    } else if (strcmp(op, "generate") == 0) {
+    } else if (strcmp(op, "generate") == 0 || strcmp(op, "distribution") == 0) {
         on_generate(s, frame, id, m);
     } else if (strcmp(op, "tokenize") == 0) {
         job_tokenize(frame, &m->model, &s->out);

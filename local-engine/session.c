@@ -27,7 +27,7 @@ static bool choice_init(struct session *s, struct session_choice *c,
     c->matched_stop = -1;
     return kvcache_new(&c->cache, m, n_positions, err) &&
            (s->beam || sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt,
-                                   s->n_prompt, r->seed, c->stream, err)) &&
+                                   s->n_prompt - s->n_given, r->seed, c->stream, err)) &&
            stop_new(&c->stop, r->stops, r->n_stops, err);
 }
 
@@ -92,7 +92,9 @@ bool session_new(struct session **out, const struct session_request *r, const st
     s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
     s->n_tokens_max = r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
     s->n = r->n;
-    s->n_choices = r->n_beams ? r->n_beams : is_greedy ? 1 : r->best_of;
+    s->n_distribution = r->n_distribution;
+    s->n_given = r->n_given;
+    s->n_choices = r->n_beams ? r->n_beams : is_greedy || r->n_distribution ? 1 : r->best_of;
     s->gathers = !r->n_beams && s->n_choices > s->n;
     s->logprobs = r->logprobs;
     s->logprobs_processed = r->logprobs_processed;
@@ -470,8 +472,33 @@ void session_advance(struct session *s, struct session_choice *c, const float *l
     }
 }
 
+static bool distribute(struct session *s, const float *logits, struct engine_error *err)
+{
+    struct sampler *sampler = s->choices[0].sampler;
+    struct distribution *d;
+    if (!sampler_assume(sampler, s->prompt + s->n_prompt - s->n_given, s->n_given, err) ||
+        !distribution_new(&d, sampler, &s->sampling, logits, s->n_vocab, s->n_distribution, err)) {
+        return false;
+    }
+    s->is_done = true;
+    s->fn(&(struct session_event){.kind = SESSION_DISTRIBUTION,
+                                  .matched_stop = -1,
+                                  .distribution = d,
+                                  .is_first = s->follows_nothing},
+          s->ud);
+    distribution_free(d);
+    return true;
+}
+
 void session_begin(struct session *s, const float *logits)
 {
+    struct engine_error err = {.code = ENGINE_OK};
+    if (s->n_distribution) {
+        if (!distribute(s, logits, &err)) {
+            session_fail(s, &err);
+        }
+        return;
+    }
     uint32_t n = s->beam ? 1 : s->n_choices; /* one hypothesis, which is empty */
     for (uint32_t i = 1; i < n; i++) {
         kvcache_copy(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);

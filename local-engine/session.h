@@ -51,6 +51,8 @@ struct session {
     void *ud;
     struct sampler_config sampling;
     int32_t *prompt;
+    uint32_t n_distribution;      /* 0: generates */
+    size_t n_given;               /* last tokens of the prompt that count as generated */
     size_t n_prompt, n_evaluated; /* tokens of the prompt that are in the first choice's cache */
     bool follows_nothing;         /* the prompt has no text */
     int64_t n_tokens_max;         /* of a choice */

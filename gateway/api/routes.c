@@ -34,6 +34,12 @@ static void explain(struct gateway *g, struct conn *c, const char *rest)
     api_explain(g, c);
 }
 
+static void distribution(struct gateway *g, struct conn *c, const char *rest)
+{
+    (void)rest;
+    api_distribution(g, c);
+}
+
 static void catalog(struct gateway *g, struct conn *c, const char *rest)
 {
     (void)rest;
@@ -79,6 +85,7 @@ static const struct route {
     {"POST", "/v1/completions", false, text},
     {"GET", "/v1/models", true, models},
     {"POST", "/v1/explain", false, explain},
+    {"POST", "/v1/distribution", false, distribution},
     {"GET", "/v1/catalog", false, catalog},
     {"GET", "/v1/catalog/versions", false, catalog_list},
     {"GET", "/v1/catalog/diff", false, catalog_difference},
@@ -131,7 +138,7 @@ void routes_handle(struct conn *c, void *gateway)
     struct failure f = {.status = 0};
     (void)failure_set(&f, 404, "not_found", NULL,
                       "there is no '%.128s' here: see /v1/chat/completions, /v1/completions, "
-                      "/v1/models, /v1/explain, /v1/catalog",
+                      "/v1/models, /v1/explain, /v1/distribution, /v1/catalog",
                       path);
     routes_reply_failure(c, &f);
 }

@@ -1,7 +1,7 @@
 /* ctl_perplexity.c - isothermctl perplexity; perplexity.c computes. */
 #include "gateway/ctl/ctl_perplexity.h"
 
-#include "gateway/ctl/ctl_generate.h"
+#include "gateway/ctl/ctl_local.h"
 #include "gateway/ctl/ctl_options.h"
 #include "gateway/ctl/perplexity.h"
 
@@ -54,7 +54,7 @@ static bool run(const struct options *o, struct engine_error *err)
     char path[PATH_MAX];
     struct buf text = {0};
     struct perplexity p;
-    bool ok = ctl_generate_find_model(o->model, path, err) &&
+    bool ok = ctl_local_find_model(o->model, path, err) &&
               perplexity_read(o->file, &text, err) &&
               perplexity_measure(&p, path, o->file, buf_slice(&text), &o->how, err) &&
               print(&p, o->is_json, err);

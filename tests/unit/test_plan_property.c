@@ -316,6 +316,13 @@ static bool is_present(const struct trial *t, const struct plan *p, const char *
            (strcmp(word, "tool_choice_required") == 0 && forces(p));
 }
 
+/* Beam search goes by two names. */
+static bool is_need_met(const struct trial *t, const struct plan *p, const char *word)
+{
+    return is_present(t, p, word) ||
+           (strcmp(word, "use_beam_search") == 0 && sampling_is_search(&p->send));
+}
+
 static bool is_known_word(const char *word)
 {
     return sampling_find(word) != PARAM_COUNT || strcmp(word, "stream") == 0 ||
@@ -354,8 +361,7 @@ static void check_company(const struct trial *t, const struct plan *p, const str
     }
     for (size_t i = 0; i < json_array_size(c->needs); i++) {
         const char *word = json_string_value(json_array_get(c->needs, i));
-        bool is_search = strcmp(word, "use_beam_search") == 0 && sampling_is_search(&p->send);
-        if (is_known_word(word) && !is_search && !is_present(t, p, word)) {
+        if (is_known_word(word) && !is_need_met(t, p, word)) {
             show(t, p, "sent without what it needs", q);
         }
     }
