@@ -246,6 +246,11 @@ static bool take_json(struct claim *c, const struct db_cell *cells, const struct
     if (fallback) {
         c->fallback = value_from_json(fallback);
     }
+    if (c->param_id != PARAM_COUNT && sampling_table[c->param_id].type == VALUE_STRING &&
+        c->fallback.type == VALUE_JSON) {
+        c->param_id = PARAM_COUNT; /* another thing of the same name: llama.cpp's and KoboldCpp's
+                                      order is a list of samplers, ours a word */
+    }
     return !when || take_condition(c, when, err);
 }
 

@@ -476,8 +476,9 @@ static bool speaks_of(const struct planning *pl, const struct claim *c, enum par
 /* Of two that may not travel together one goes; `by` says that they may not. */
 static void settle(struct planning *pl, enum param a, enum param b, const struct claim *by)
 {
-    enum param first = a < b ? a : b; /* temperature stands above top_p: it beats it */
-    enum param second = a < b ? b : a;
+    enum param first =
+        sampling_is_before(a, b) ? a : b; /* temperature stands above top_p: it beats it */
+    enum param second = first == a ? b : a;
     bool first_goes = !asks(pl, first) && asks(pl, second);
     if (must_stay(pl, first) != must_stay(pl, second)) {
         first_goes = must_stay(pl, second);

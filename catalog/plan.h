@@ -98,7 +98,7 @@ struct plan_extra {
 };
 
 #define PLAN_EXTRA_MAX 16
-#define PLAN_ADJ_MAX   96
+#define PLAN_ADJ_MAX   112
 struct plan {
     enum plan_route route;
     uint64_t because;      /* parameters for which the target will not do */

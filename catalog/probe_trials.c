@@ -157,6 +157,7 @@ static struct value inside_word(const struct claim *c, enum param q)
     const char *word = q == PARAM_REASONING_EFFORT || q == PARAM_VERBOSITY ? "low"
                        : q == PARAM_SERVICE_TIER                           ? "auto"
                        : q == PARAM_PENALTY_SCOPE                          ? "all"
+                       : q == PARAM_SAMPLER_ORDER                          ? "hf"
                        : q == PARAM_LOGPROBS_MODE                          ? "processed"
                                                                            : "isotherm-probe";
     return (struct value){.type = VALUE_STRING, .s = word};

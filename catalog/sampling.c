@@ -155,6 +155,7 @@ static const struct {
     [PARAM_LENGTH_PENALTY] = {NEUTRAL_NUMBER, 1,
                               NULL}, /* divides by the length once, as without it */
     [PARAM_PENALTY_SCOPE] = {NEUTRAL_WORD, 0, "generated"},
+    [PARAM_SAMPLER_ORDER] = {NEUTRAL_WORD, 0, "isotherm"},
     [PARAM_LOGPROBS_MODE] = {NEUTRAL_WORD, 0, "raw"},
     [PARAM_ECHO] = {NEUTRAL_BOOL, 0, NULL},
     [PARAM_TOOLS] = {NEUTRAL_EMPTY, 0, NULL},
@@ -339,6 +340,18 @@ static bool check_words(enum param p, struct value v, const char *a, const char 
     return fault_set(f, p, "'%s' must be \"%s\" or \"%s\"", sampling_table[p].name, a, b);
 }
 
+static bool check_order(struct value v, struct sampling_fault *f)
+{
+    static const char *const words[] = {"isotherm", "hf", "vllm", "llama.cpp", "sglang"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(v.s, words[i]) == 0) {
+            return true;
+        }
+    }
+    return fault_set(f, PARAM_SAMPLER_ORDER,
+                     "'sampler_order' must be isotherm, hf, vllm, llama.cpp or sglang");
+}
+
 static bool check_json(enum param p, struct value v, struct sampling_fault *f)
 {
     switch (p) {
@@ -374,6 +387,9 @@ static bool check_one(enum param p, struct value v, struct sampling_fault *f)
     if (p == PARAM_PENALTY_SCOPE) {
         return check_words(p, v, "generated", "all", f);
     }
+    if (p == PARAM_SAMPLER_ORDER) {
+        return check_order(v, f);
+    }
     return p != PARAM_LOGPROBS_MODE || check_words(p, v, "raw", "processed", f);
 }
 
@@ -386,6 +402,16 @@ bool sampling_is_search(const struct sampling *s)
 {
     bool is_asked = sampling_has(s, PARAM_USE_BEAM_SEARCH) && s->v[PARAM_USE_BEAM_SEARCH].b;
     return is_asked || int_or(s, PARAM_NUM_BEAMS, 1) > 1;
+}
+
+static int rank_of(enum param p)
+{
+    return p == PARAM_USE_BEAM_SEARCH || p == PARAM_NUM_BEAMS ? -1 : (int)p;
+}
+
+bool sampling_is_before(enum param a, enum param b)
+{
+    return rank_of(a) < rank_of(b);
 }
 
 static bool check_search(const struct sampling *s, struct sampling_fault *f)

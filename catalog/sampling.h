@@ -45,12 +45,8 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
 #define SAMPLING_BIAS_MAX     1024
 
 /* id, name, type, lowest, highest, lowest is excluded, kind, what it means.
- * temperature: above 2 only the local engine takes it, see sampling_check(). Of two that may not
- * travel together the later one goes: a search is asked for, a temperature often sent by habit. */
+ * temperature: above 2 only the local engine takes it, see sampling_check(). */
 #define SAMPLING_PARAMS(X)                                                                         \
-    X(USE_BEAM_SEARCH, "use_beam_search", BOOL, 0, 1, false, SHAPES,                               \
-      "beam search in place of sampling")                                                          \
-    X(NUM_BEAMS, "num_beams", INT, 1, 64, false, SHAPES, "beam width")                             \
     X(TEMPERATURE, "temperature", NUMBER, 0, HUGE_VAL, false, SHAPES,                              \
       "softmax temperature; 0 is greedy")                                                          \
     X(TOP_P, "top_p", NUMBER, 0, 1, false, SHAPES, "nucleus mass; 1 is off")                       \
@@ -81,10 +77,15 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
     X(LOGPROBS, "logprobs", BOOL, 0, 1, false, SHAPES,                                             \
       "log-probabilities of the tokens in the answer")                                             \
     X(TOP_LOGPROBS, "top_logprobs", INT, 0, 20, false, SHAPES, "alternatives at each position")    \
+    X(USE_BEAM_SEARCH, "use_beam_search", BOOL, 0, 1, false, SHAPES,                               \
+      "beam search in place of sampling")                                                          \
+    X(NUM_BEAMS, "num_beams", INT, 1, 64, false, SHAPES, "beam width")                             \
     X(LENGTH_PENALTY, "length_penalty", NUMBER, -100, 100, false, SHAPES,                          \
       "exponent of the length in a beam's score")                                                  \
     X(PENALTY_SCOPE, "penalty_scope", STRING, 0, 0, false, SHAPES,                                 \
       "\"generated\" or \"all\": what repetition_penalty counts")                                  \
+    X(SAMPLER_ORDER, "sampler_order", STRING, 0, 0, false, SHAPES,                                 \
+      "whose order of stages and boundary rules: isotherm, hf, vllm, llama.cpp or sglang")         \
     X(LOGPROBS_MODE, "logprobs_mode", STRING, 0, 0, false, SHAPES, "\"raw\" or \"processed\"")     \
     X(ECHO, "echo", BOOL, 0, 1, false, SHAPES, "the prompt comes back before the answer")          \
     X(RESPONSE_FORMAT_JSON_OBJECT, "response_format_json_object", JSON, 0, 0, false, SHAPES,       \
@@ -151,6 +152,10 @@ bool sampling_is_neutral(enum param p, struct value v);
 
 /* Whether beam search is asked for: by use_beam_search, or by num_beams above 1. */
 bool sampling_is_search(const struct sampling *s);
+
+/* Which of two that may not travel together is kept, if both ask for something: the order of the
+ * table, but a search comes first. It is asked for, where a temperature is often sent by habit. */
+bool sampling_is_before(enum param a, enum param b);
 
 /* Equal in type and value (JSON by json_equal; an int and a number of the same value are equal). */
 bool value_equal(struct value a, struct value b);

@@ -48,7 +48,6 @@ static const char *const text_params[] = {
     "repetition_detection",
     "repetition_penalty_window",
     "return_token_ids",
-    "sampler_order",
     "smoothing_factor",
     "stop_regex",
     "suffix",

@@ -19,6 +19,7 @@ struct watching {
     double *z;                               /* [n_vocab]: logits after the last stage */
     double *p[DISTRIBUTION_STAGES_MAX];      /* [n_vocab] after each stage */
     bool is_shared[DISTRIBUTION_STAGES_MAX]; /* with the stage before */
+    const char *pending;                     /* the stage whose probabilities are still to come */
     const char **cut_by;                     /* [n_vocab] */
     bool has_failed;
 };
@@ -98,19 +99,26 @@ static void cut_others(struct watching *w, const struct sampler_view *v)
 static void on_list(struct watching *w, const struct sampler_view *v)
 {
     bool is_softmax = strcmp(v->stage, "softmax") == 0;
+    bool is_temperature = strcmp(v->stage, "temperature") == 0; /* after the filters */
     const struct distribution *d = w->d;
     const double *before = w->p[d->n_stages - 1];
     bool has_changed = false;
     cut_others(w, v);
-    if (strcmp(v->stage, "top_k") == 0) {
-        return; /* its probabilities come next */
+    if (v->has_logits) {
+        w->pending = v->stage; /* its probabilities come next, as `softmax` */
+        return;
     }
+    if (is_softmax && !w->pending) {
+        return; /* the list with everything: as before it */
+    }
+    const char *name = is_softmax ? w->pending : v->stage;
     size_t n_before = 0;
     for (size_t i = 0; i < w->n_vocab; i++) {
         n_before += before[i] > 0;
     }
     has_changed = v->n != n_before;
-    double *p = add_stage(w, is_softmax ? "top_k" : v->stage, has_changed);
+    has_changed = has_changed || (is_temperature && w->temperature != 1.0);
+    double *p = add_stage(w, name, has_changed);
     for (size_t i = 0; p && has_changed && i < v->n; i++) {
         p[v->ids[i]] = v->value[i];
     }
@@ -241,7 +249,7 @@ bool distribution_new(struct distribution **out, struct sampler *s,
                       size_t n_top, struct engine_error *err)
 {
     assert(n_vocab > 0 && n_top >= 1 && n_top <= DISTRIBUTION_TOP_MAX);
-    struct watching w = {.temperature = config->temperature, .n_vocab = (size_t)n_vocab};
+    struct watching w = {.temperature = sampler_temperature(config), .n_vocab = (size_t)n_vocab};
     w.d = calloc(1, sizeof *w.d);
     w.z = malloc(w.n_vocab * sizeof *w.z);
     w.cut_by = calloc(w.n_vocab, sizeof(*w.cut_by));

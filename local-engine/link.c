@@ -35,6 +35,7 @@ const char *const link_param_names[] = {
     "logprobs",
     "top_logprobs",
     "penalty_scope",
+    "sampler_order",
     "logprobs_mode",
     "echo",
     NULL,

@@ -119,6 +119,13 @@ static bool take_scope(const json_t *v, struct link_params *out, struct engine_e
     return true;
 }
 
+static bool take_order(const json_t *v, struct link_params *out, struct engine_error *err)
+{
+    const char *word = json_string_value(v);
+    return (word && sampler_order_parse(word, &out->sampling.order)) ||
+           bad(err, "sampler_order", "isotherm, hf, vllm, llama.cpp or sglang");
+}
+
 static bool take_mode(const json_t *v, struct link_params *out, struct engine_error *err)
 {
     const char *word = json_string_value(v);
@@ -163,6 +170,7 @@ static const struct rule rules[] = {
     {"logprobs", KIND_BOOL, AT(logprobs), 0, 0, NULL},
     {"top_logprobs", KIND_INT, AT(n_top_logprobs), 0, LINK_TOP_LOGPROBS_MAX, NULL},
     {"penalty_scope", KIND_OTHER, 0, 0, 0, take_scope},
+    {"sampler_order", KIND_OTHER, 0, 0, 0, take_order},
     {"logprobs_mode", KIND_OTHER, 0, 0, 0, take_mode},
     {"echo", KIND_BOOL, AT(echo), 0, 0, NULL},
 };

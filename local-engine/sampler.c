@@ -5,6 +5,7 @@
  * stage `temperature` finds the maximum, and ends the chain at 0.
  */
 #include "sampler.h"
+#include "sampler_others.h"
 #include "sampler_stages.h"
 
 #include <assert.h>
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STAGES_MAX     16
 #define RESERVE_TOKENS 1024 /* generated tokens that sampler_new() makes room for */
+#define LLAMA_WINDOW   64   /* tokens that the penalties of llama.cpp look at: its default */
 #define PENALTY_MAX    1e6  /* far beyond use, and no count can make it overflow */
 
 struct sampler {
@@ -120,6 +123,35 @@ bool sampler_config_check(const struct sampler_config *c, int32_t n_vocab, struc
            check_ids("stop_token_ids", c->stop_ids, c->n_stop_ids, n_vocab, err);
 }
 
+const char *const sampler_order_names[SAMPLER_ORDERS] = {"isotherm", "hf", "vllm", "llama.cpp",
+                                                         "sglang"};
+
+bool sampler_order_parse(const char *word, enum sampler_order *out)
+{
+    for (int i = 0; i < SAMPLER_ORDERS; i++) {
+        if (strcmp(word, sampler_order_names[i]) == 0) {
+            *out = (enum sampler_order)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+double sampler_temperature(const struct sampler_config *c)
+{
+    double t = c->temperature;
+    if (c->order == SAMPLER_VLLM) {
+        return t < 1e-5 ? 0.0 : t < 0.01 ? 0.01 : t;
+    }
+    return c->order == SAMPLER_SGLANG && t < 1e-6 ? 0.0 : t;
+}
+
+/* Of the repetition penalty. */
+static bool counts_prompt(const struct sampler_config *c)
+{
+    return c->penalty_counts_prompt || c->order == SAMPLER_HF || c->order == SAMPLER_VLLM;
+}
+
 static bool has_penalty(const struct sampler_config *c)
 {
     return c->repetition_penalty != 1.0 || c->frequency_penalty != 0.0 ||
@@ -148,12 +180,17 @@ static bool penalties_init(struct sampler *s, const int32_t *prompt, size_t n_pr
     if (!s->count || !s->in_prompt || !s->seen) {
         return false;
     }
-    for (size_t i = 0; s->config->penalty_counts_prompt && i < n_prompt; i++) {
+    for (size_t i = 0; counts_prompt(s->config) && i < n_prompt; i++) {
         see(s, prompt[i]);
         s->in_prompt[prompt[i]] = 1;
     }
     s->n_seen_prompt = s->n_seen;
     return true;
+}
+
+static bool needs_tokens(const struct sampler_config *c)
+{
+    return c->no_repeat_ngram_size > 0 || (c->order == SAMPLER_LLAMA_CPP && has_penalty(c));
 }
 
 static bool tokens_init(struct sampler *s, const int32_t *prompt, size_t n_prompt)
@@ -206,7 +243,7 @@ bool sampler_new(struct sampler **out, const struct sampler_config *c, int32_t n
     rng_init(&s->rng, seed, choice);
     if (!stage_candidates_init(&s->c, n_vocab) || !ends_init(s, eos_ids, n_eos) ||
         (has_penalty(c) && !penalties_init(s, prompt, n_prompt)) ||
-        (c->no_repeat_ngram_size > 0 && !tokens_init(s, prompt, n_prompt))) {
+        (needs_tokens(c) && !tokens_init(s, prompt, n_prompt))) {
         sampler_free(s);
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a sampler");
     }
@@ -280,6 +317,22 @@ static bool run_repetition(struct step *t)
     return true;
 }
 
+/* Counts anew: the last tokens, whoever said them. */
+static bool run_repetition_in_window(struct step *t)
+{
+    struct sampler *s = t->s;
+    size_t n = s->n_tokens < LLAMA_WINDOW ? s->n_tokens : LLAMA_WINDOW;
+    for (size_t i = 0; i < s->n_seen; i++) {
+        s->count[s->seen[i]] = 0;
+    }
+    s->n_seen = 0;
+    for (size_t i = s->n_tokens - n; s->count && i < s->n_tokens; i++) {
+        see(s, s->tokens[i]);
+        s->count[s->tokens[i]]++;
+    }
+    return run_repetition(t);
+}
+
 static bool run_additive(struct step *t)
 {
     struct stage_history h = history_of(t->s);
@@ -343,7 +396,7 @@ static bool run_temperature(struct step *t)
     if (!find_max(t)) {
         return false;
     }
-    if (t->s->config->temperature == 0.0) {
+    if (sampler_temperature(t->s->config) == 0.0) {
         stage_greedy(c);
         t->id = c->id[0];
         t->is_chosen = true;
@@ -354,7 +407,7 @@ static bool run_temperature(struct step *t)
 static bool run_top_k(struct step *t)
 {
     struct stage_candidates *c = &t->s->c;
-    stage_top_k(c, c->max, t->s->config->temperature, t->s->config->top_k);
+    stage_top_k(c, c->max, sampler_temperature(t->s->config), t->s->config->top_k);
     return true;
 }
 
@@ -389,53 +442,218 @@ static bool run_draw(struct step *t)
     return true;
 }
 
-/* The order of sampling. A stage that is off does nothing; the first that chooses a token ends the
- * step. */
-#define STAGES(X)                                                                                  \
-    X(LOGITS, "logits", run_logits)                                                                \
-    X(BIAS, "logit_bias", run_bias)                                                                \
-    X(REPETITION, "repetition_penalty", run_repetition)                                            \
-    X(ADDITIVE, "frequency_presence_penalty", run_additive)                                        \
-    X(NGRAM, "no_repeat_ngram_size", run_ngram)                                                    \
-    X(MIN_TOKENS, "min_tokens", run_min_tokens)                                                    \
-    X(MASK, "mask", run_mask)                                                                      \
-    X(TEMPERATURE, "temperature", run_temperature)                                                 \
-    X(TOP_K, "top_k", run_top_k)                                                                   \
-    X(SOFTMAX, "softmax", run_softmax)                                                             \
-    X(TOP_P, "top_p", run_top_p)                                                                   \
-    X(MIN_P, "min_p", run_min_p)                                                                   \
-    X(TYPICAL, "typical_p", run_typical)                                                           \
-    X(DRAW, "draw", run_draw)
+/* ---- stages of other orders */
 
-enum stage_index {
-#define X(id, name, run) STAGE_##id,
-    STAGES(X)
-#undef X
-        STAGE_COUNT
+/* The list with everything, as probabilities. */
+static bool run_softmax_of_all(struct step *t)
+{
+    struct stage_candidates *c = &t->s->c;
+    stage_top_k(c, c->max, sampler_temperature(t->s->config), 0);
+    stage_softmax(c);
+    return true;
+}
+
+static bool run_top_k_of_list(struct step *t)
+{
+    others_top_k(&t->s->c, t->s->config->top_k);
+    return true;
+}
+
+/* Of llama.cpp, where this is the first stage after the logits. */
+static bool run_top_k_exact(struct step *t)
+{
+    struct stage_candidates *c = &t->s->c;
+    if (!find_max(t)) {
+        return false;
+    }
+    stage_top_k(c, c->max, 1.0, t->s->config->top_k);
+    others_top_k_exact(c, t->s->config->top_k);
+    return true;
+}
+
+static bool run_top_p_ascending(struct step *t)
+{
+    others_top_p_ascending(&t->s->c, t->s->config->top_p);
+    return true;
+}
+
+static bool run_joint(struct step *t)
+{
+    others_top_k_top_p_joint(&t->s->c, t->s->config->top_k, t->s->config->top_p);
+    return true;
+}
+
+static bool run_typical_of_llama(struct step *t)
+{
+    others_typical(&t->s->c, t->s->config->typical_p);
+    return true;
+}
+
+static bool run_min_p_logits(struct step *t)
+{
+    others_min_p_logits(&t->s->c, t->s->config->min_p);
+    return true;
+}
+
+static bool run_temperature_of_list(struct step *t)
+{
+    others_temperature(&t->s->c, sampler_temperature(t->s->config));
+    return true;
+}
+
+/* ---- the orders. A stage that is off does nothing; the first that chooses a token ends the step.
+ */
+
+enum stage_on { ON_LOGITS, ON_MAXIMUM, ON_SCALED, ON_PROBABILITIES };
+
+struct stage {
+    const char *name;
+    bool (*run)(struct step *t);
+    enum stage_on on;
 };
+
+#define LOGITS                                                                                     \
+    {                                                                                              \
+        "logits", run_logits, ON_LOGITS                                                            \
+    }
+#define BIAS                                                                                       \
+    {                                                                                              \
+        "logit_bias", run_bias, ON_LOGITS                                                          \
+    }
+#define REPETITION                                                                                 \
+    {                                                                                              \
+        "repetition_penalty", run_repetition, ON_LOGITS                                            \
+    }
+#define ADDITIVE                                                                                   \
+    {                                                                                              \
+        "frequency_presence_penalty", run_additive, ON_LOGITS                                      \
+    }
+#define NGRAM                                                                                      \
+    {                                                                                              \
+        "no_repeat_ngram_size", run_ngram, ON_LOGITS                                               \
+    }
+#define MIN_TOKENS                                                                                 \
+    {                                                                                              \
+        "min_tokens", run_min_tokens, ON_LOGITS                                                    \
+    }
+#define MASK                                                                                       \
+    {                                                                                              \
+        "mask", run_mask, ON_LOGITS                                                                \
+    }
+#define TEMPERATURE                                                                                \
+    {                                                                                              \
+        "temperature", run_temperature, ON_MAXIMUM                                                 \
+    }
+#define TOP_K                                                                                      \
+    {                                                                                              \
+        "top_k", run_top_k, ON_SCALED                                                              \
+    }
+#define SOFTMAX                                                                                    \
+    {                                                                                              \
+        "softmax", run_softmax, ON_PROBABILITIES                                                   \
+    }
+#define ALL                                                                                        \
+    {                                                                                              \
+        "softmax", run_softmax_of_all, ON_PROBABILITIES                                            \
+    }
+#define TOP_P                                                                                      \
+    {                                                                                              \
+        "top_p", run_top_p, ON_PROBABILITIES                                                       \
+    }
+#define MIN_P                                                                                      \
+    {                                                                                              \
+        "min_p", run_min_p, ON_PROBABILITIES                                                       \
+    }
+#define TYPICAL                                                                                    \
+    {                                                                                              \
+        "typical_p", run_typical, ON_PROBABILITIES                                                 \
+    }
+#define DRAW                                                                                       \
+    {                                                                                              \
+        "draw", run_draw, ON_PROBABILITIES                                                         \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        NULL, NULL, ON_LOGITS                                                                      \
+    }
+#define WINDOW                                                                                     \
+    {                                                                                              \
+        "repetition_penalty", run_repetition_in_window, ON_LOGITS                                  \
+    }
+#define EXACT_K                                                                                    \
+    {                                                                                              \
+        "top_k", run_top_k_exact, ON_SCALED                                                        \
+    }
+#define LIST_K                                                                                     \
+    {                                                                                              \
+        "top_k", run_top_k_of_list, ON_PROBABILITIES                                               \
+    }
+#define ASCENDING_P                                                                                \
+    {                                                                                              \
+        "top_p", run_top_p_ascending, ON_PROBABILITIES                                             \
+    }
+#define JOINT                                                                                      \
+    {                                                                                              \
+        "top_k_top_p", run_joint, ON_PROBABILITIES                                                 \
+    }
+#define TYPICAL_L                                                                                  \
+    {                                                                                              \
+        "typical_p", run_typical_of_llama, ON_PROBABILITIES                                        \
+    }
+#define MIN_P_L                                                                                    \
+    {                                                                                              \
+        "min_p", run_min_p_logits, ON_PROBABILITIES                                                \
+    }
+#define LAST_T                                                                                     \
+    {                                                                                              \
+        "temperature", run_temperature_of_list, ON_PROBABILITIES                                   \
+    }
+
+/* clang-format off */
+static const struct stage orders[SAMPLER_ORDERS][STAGES_MAX] = {
+    [SAMPLER_ISOTHERM] = {LOGITS, BIAS, REPETITION, ADDITIVE, NGRAM, MIN_TOKENS, MASK, TEMPERATURE,
+                          TOP_K, SOFTMAX, TOP_P, MIN_P, TYPICAL, DRAW, END},
+    [SAMPLER_HF] = {LOGITS, BIAS, REPETITION, ADDITIVE, NGRAM, MIN_TOKENS, MASK, TEMPERATURE,
+                    TOP_K, SOFTMAX, ASCENDING_P, MIN_P, TYPICAL, DRAW, END},
+    [SAMPLER_VLLM] = {LOGITS, MIN_TOKENS, BIAS, REPETITION, ADDITIVE, NGRAM, MASK, TEMPERATURE,
+                      ALL, MIN_P, LIST_K, ASCENDING_P, TYPICAL, DRAW, END},
+    [SAMPLER_LLAMA_CPP] = {LOGITS, BIAS, WINDOW, ADDITIVE, NGRAM, MIN_TOKENS, MASK,
+                           EXACT_K, SOFTMAX, TYPICAL_L, TOP_P, MIN_P_L, LAST_T, DRAW, END},
+    [SAMPLER_SGLANG] = {LOGITS, ADDITIVE, MIN_TOKENS, REPETITION, NGRAM, MASK, BIAS, TEMPERATURE,
+                        ALL, JOINT, MIN_P, TYPICAL, DRAW, END},
+};
+/* clang-format on */
+
+static const struct stage greedy_end = TEMPERATURE;
 
 const char *const sampler_stage_names[] = {
-#define X(id, name, run) [STAGE_##id] = (name),
-    STAGES(X)
-#undef X
-        [STAGE_COUNT] = NULL,
+    "logits",
+    "logit_bias",
+    "repetition_penalty",
+    "frequency_presence_penalty",
+    "no_repeat_ngram_size",
+    "min_tokens",
+    "mask",
+    "temperature",
+    "top_k",
+    "softmax",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "draw",
+    NULL,
 };
 
-static bool (*const stage_runs[])(struct step *t) = {
-#define X(id, name, run) [STAGE_##id] = (run),
-    STAGES(X)
-#undef X
-};
-
-static void show(const struct sampler *s, size_t stage, bool is_chosen)
+static void show(const struct sampler *s, const struct stage *stage, bool is_chosen)
 {
-    bool is_list = stage > STAGE_TEMPERATURE || is_chosen;
+    bool is_list = stage->on >= ON_SCALED || is_chosen;
     /* From the list on z is scratch of the filters. */
-    struct sampler_view v = {.stage = sampler_stage_names[stage], .n_vocab = s->c.n_vocab};
-    if (stage <= STAGE_TEMPERATURE) {
+    struct sampler_view v = {.stage = stage->name, .n_vocab = s->c.n_vocab};
+    if (stage->on <= ON_MAXIMUM) {
         v.z = s->c.z;
     }
     if (is_list) {
+        v.has_logits = stage->on == ON_SCALED;
         v.ids = s->c.id;
         v.value = s->c.p;
         v.n = s->c.n;
@@ -463,12 +681,15 @@ static bool run_step(struct step *t, int32_t *id)
         return false;
     }
     s->c.n = 0;
-    for (size_t i = 0; i < STAGE_COUNT && !t->is_chosen; i++) {
-        if (!stage_runs[i](t)) {
+    bool is_greedy = sampler_temperature(s->config) == 0.0;
+    for (const struct stage *stage = orders[s->config->order]; !t->is_chosen; stage++) {
+        /* Where temperature comes last: the maximum passes every filter. */
+        const struct stage *now = is_greedy && stage->on != ON_LOGITS ? &greedy_end : stage;
+        if (!now->run(t)) {
             return false;
         }
         if (s->watch) {
-            show(s, i, t->is_chosen);
+            show(s, now, t->is_chosen);
         }
     }
     assert(t->is_chosen);
@@ -513,8 +734,8 @@ bool sampler_scores(struct sampler *s, const float *logits, const uint8_t *mask,
 {
     struct step t = {.s = s, .logits = logits, .mask = mask, .err = err};
     s->c.n = 0;
-    for (size_t i = 0; i < STAGE_TEMPERATURE; i++) {
-        if (!stage_runs[i](&t)) {
+    for (const struct stage *stage = orders[s->config->order]; stage->on == ON_LOGITS; stage++) {
+        if (!stage->run(&t)) {
             return false;
         }
     }

@@ -19,9 +19,32 @@ struct sampler_bias {
     double bias;
 };
 
+/* Whose order of stages and boundary rules are followed. What the others have not (typical_p of
+ * vLLM, SGLang; no_repeat_ngram_size of all but Hugging Face) stays where it is in ours. The draw
+ * is ours in any order.
+ *  - hf: repetition counts the prompt too; top_p keeps what has an ascending sum > 1 - p.
+ *  - vllm: min_tokens before the bias, repetition counts the prompt too, temperature, then min_p on
+ *    the full distribution, top_k, top_p as hf. A temperature under 1e-5 is 0, under 0.01 is 0.01.
+ *  - llama.cpp: all penalties count the last 64 tokens, prompt and generated; exactly k; typical_p
+ *    before top_p; min_p on logits; temperature last.
+ *  - sglang: bias after penalties; top_k and top_p together on the full distribution, exactly k;
+ *    then min_p. A temperature under 1e-6 is 0. */
+enum sampler_order {
+    SAMPLER_ISOTHERM,
+    SAMPLER_HF,
+    SAMPLER_VLLM,
+    SAMPLER_LLAMA_CPP,
+    SAMPLER_SGLANG,
+    SAMPLER_ORDERS
+};
+extern const char *const sampler_order_names[SAMPLER_ORDERS];
+/* false: there is no such word. */
+bool sampler_order_parse(const char *word, enum sampler_order *out);
+
 /* What the engine means by each parameter; the defaults ask for nothing. Filled by
  * sampler_config_init() and link.c. */
 struct sampler_config {
+    enum sampler_order order;
     double temperature;                                             /* 1 */
     int64_t top_k;                                                  /* 0 */
     double top_p, min_p, typical_p;                                 /* 1, 0, 1 */
@@ -85,14 +108,15 @@ ENGINE_WARN_UNUSED bool sampler_reserve(struct sampler *s, size_t n_tokens,
  * borrowed until the next call. 0 before it. */
 size_t sampler_distribution(const struct sampler *s, const int32_t **ids, const double **probs);
 
-/* What a stage left, for those who show the steps. Up to and including `temperature` all logits (z,
- * bans are -inf; ids is NULL); from `top_k` on the survivors, ids ascending: value holds logits
- * over temperature, less their maximum, at `top_k`, probabilities from `softmax` on. At temperature
- * 0 the chain ends with `temperature`, and ids and value hold its one survivor. All borrowed during
- * the call. */
+/* What a stage left, for those who show the steps. Until there is a list, all logits (z, bans are
+ * -inf; ids is NULL): in our order up to and including `temperature`. Then the survivors, ids
+ * ascending, with their probabilities, but at a stage before `softmax` (has_logits) with logits
+ * over temperature, less their maximum. At temperature 0 the chain ends with `temperature`, and ids
+ * and value hold its one survivor. All borrowed during the call. */
 struct sampler_view {
-    const char *stage; /* a name of sampler_stage_names */
-    const double *z;   /* [n_vocab], or NULL */
+    const char *stage; /* a name of sampler_stage_names, and of `top_k_top_p` */
+    bool has_logits;
+    const double *z; /* [n_vocab], or NULL */
     int32_t n_vocab;
     const int32_t *ids; /* [n] */
     const double *value;
@@ -102,7 +126,9 @@ typedef void sampler_watch_fn(const struct sampler_view *view, void *ud);
 /* fn is called after each stage of every later sampler_next(), stages that are off included; NULL
  * ends it. */
 void sampler_watch(struct sampler *s, sampler_watch_fn *fn, void *ud);
-extern const char *const sampler_stage_names[]; /* in order, NULL-terminated */
+extern const char *const sampler_stage_names[]; /* in our order, NULL-terminated */
+/* The temperature that the order makes of the configured one. */
+double sampler_temperature(const struct sampler_config *c);
 
 /* log_softmax of raw logits in float64: of `id`, and the n_top largest (value descending, ties by
  * lower id). Values below -9999 are -9999. processed (extension): log of the last distribution that

@@ -154,12 +154,17 @@ static void fill_identity(uint32_t *at, size_t n)
     }
 }
 
+void select_sort(const struct select_room *room, size_t n)
+{
+    fill_identity(room->at, n);
+    sort_by_key(room, n);
+}
+
 static struct select_cut cut_exactly(const struct select_room *room, const double *weight, size_t n,
                                      double limit)
 {
     struct select_cut cut = {0, 0};
-    fill_identity(room->at, n);
-    sort_by_key(room, n);
+    select_sort(room, n);
     bool is_certain = walk(room, weight, n, 0.0, limit, 0.0, &cut);
     assert(is_certain);
     return cut;

@@ -64,4 +64,8 @@ static inline bool select_keeps(struct select_cut cut, uint64_t key, uint32_t i)
 struct select_cut select_by_mass(const struct select_room *room, const double *weight, size_t n,
                                  double limit);
 
+/* Everything, for rules that need it: room->at becomes the indices of key [n], ascending by key,
+ * equal keys by lower index. */
+void select_sort(const struct select_room *room, size_t n);
+
 #endif

@@ -53,6 +53,7 @@ static const struct {
     {"frequency-penalty", "frequency_penalty", OPTION_NUMBER},
     {"repetition-penalty", "repetition_penalty", OPTION_NUMBER},
     {"penalty-scope", "penalty_scope", OPTION_WORD},
+    {"sampler-order", "sampler_order", OPTION_WORD},
     {"no-repeat-ngram-size", "no_repeat_ngram_size", OPTION_INT},
     {"logit-bias", "logit_bias", OPTION_BIAS},
     {"logprobs", "logprobs", OPTION_FLAG},

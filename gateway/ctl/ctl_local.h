@@ -27,7 +27,9 @@
     "      --presence-penalty X  --frequency-penalty X  --repetition-penalty X\n"                  \
     "      --penalty-scope WORD   generated (default) or all: what --repetition-penalty counts\n"  \
     "      --no-repeat-ngram-size N\n"                                                             \
-    "      --logit-bias ID=BIAS   -100 to 100; may be given several times\n"
+    "      --logit-bias ID=BIAS   -100 to 100; may be given several times\n"                       \
+    "      --sampler-order WORD   isotherm (default), hf, vllm, llama.cpp or sglang: whose order " \
+    "and boundary rules\n"
 #define CTL_LOCAL_HELP_END                                                                         \
     "      --threads N            default: one a core, at most 8\n"                                \
     "      --json                 one JSON object at the end in place of text\n"                   \

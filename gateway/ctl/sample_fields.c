@@ -179,6 +179,21 @@ static bool read_scope(const json_t *in, struct sampler_config *c, struct engine
     return true;
 }
 
+/* penalty_scope and sampler_order. */
+static bool read_words(const json_t *in, struct sampler_config *c, struct engine_error *err)
+{
+    const json_t *v = json_object_get(in, "sampler_order");
+    const char *word = json_string_value(v);
+    if (!read_scope(in, c, err)) {
+        return false;
+    }
+    if (v && !(word && sampler_order_parse(word, &c->order))) {
+        sample_refuse(err, "sampler_order", "isotherm, hf, vllm, llama.cpp or sglang");
+        return false;
+    }
+    return true;
+}
+
 /* The canonical parameters among the fields of `in`, checked against the vocabulary. Release the
  * configuration in any case. */
 bool sample_get_config(const json_t *in, int32_t n_vocab, struct sampler_config *c,
@@ -196,7 +211,7 @@ bool sample_get_config(const json_t *in, int32_t n_vocab, struct sampler_config 
         !sample_get_number(in, "frequency_penalty", &c->frequency_penalty, err) ||
         !sample_get_number(in, "presence_penalty", &c->presence_penalty, err) ||
         !sample_get_int(in, "no_repeat_ngram_size", &c->no_repeat_ngram_size, err) ||
-        !sample_get_int(in, "min_tokens", &c->min_tokens, err) || !read_scope(in, c, err) ||
+        !sample_get_int(in, "min_tokens", &c->min_tokens, err) || !read_words(in, c, err) ||
         !read_bias(json_object_get(in, bias), c, err)) {
         return false;
     }

@@ -54,6 +54,7 @@ MAKE = {
     "num_beams": lambda r: r.choice([1, 2]),
     "length_penalty": lambda r: r.choice([1, 0.5, 2]),
     "penalty_scope": lambda r: r.choice(["generated", "all"]),
+    "sampler_order": lambda r: r.choice(["isotherm", "hf", "vllm", "llama.cpp", "sglang"]),
     "logprobs_mode": lambda r: r.choice(["raw", "processed"]),
     "echo": lambda r: False,  # of raw completions
     "response_format": lambda r: r.choice([{"type": "text"}, {"type": "json_object"}, SCHEMA]),
@@ -73,7 +74,7 @@ MAKE = {
 # Meaningless whatever answers: a 400 that names the parameter, and no byte leaves.
 WRONG = {"temperature": (-0.1, 2.5), "top_p": (-1, 1.01), "top_k": (-2,), "min_p": (1.5, -1), "typical_p": (2,), "max_tokens": (0, -4), "n": (0, 129),
          "best_of": (0,), "presence_penalty": (101,), "frequency_penalty": (-101,), "repetition_penalty": (0, -1), "logit_bias": ({"x": 1}, {"5": 101}),
-         "stop": ([""], 7), "top_logprobs": (21, -1), "seed": ("x", 1.5), "tools": ("t",), "user": (5,), "num_beams": (0,), "penalty_scope": ("both",)}
+         "stop": ([""], 7), "top_logprobs": (21, -1), "seed": ("x", 1.5), "tools": ("t",), "user": (5,), "num_beams": (0,), "penalty_scope": ("both",), "sampler_order": ("mine",)}
 
 
 def example(pattern, rng):
@@ -112,6 +113,8 @@ class Provider:
         rows = json.loads(subprocess.run([f"{BUILD}/isothermctl", "catalog", "show", name, "--json"], check=True, stdout=subprocess.PIPE).stdout)
         self.paths = {}
         for c in rows:
+            if c["param"] == "sampler_order" and isinstance(c["default"], list):
+                continue  # a list of samplers, another thing of that name
             if c["wire"] and c["variant"] != "disputed" and not set(c["wire"]) & set(" ()={["):
                 self.paths.setdefault(c["param"], []).append(c["wire"])
         self.paths = {p: sorted(set(w), key=lambda x: -x.count(".")) for p, w in self.paths.items()}

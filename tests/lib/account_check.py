@@ -10,7 +10,7 @@ from account_wire import Reader, choice_of, format_of, tools_of
 NEUTRAL = {"temperature": (1,), "top_p": (1,), "top_k": (0, -1), "min_p": (0,), "typical_p": (1,), "seed": (-1,), "stop": ([],), "stop_token_ids": ([],),
            "min_tokens": (0,), "ignore_eos": (False,), "n": (1,), "best_of": (1,), "presence_penalty": (0,), "frequency_penalty": (0,),
            "repetition_penalty": (1,), "no_repeat_ngram_size": (0,), "logit_bias": ({},), "logprobs": (False,), "top_logprobs": (0,),
-           "use_beam_search": (False,), "num_beams": (1,), "length_penalty": (1,), "penalty_scope": ("generated",), "logprobs_mode": ("raw",),
+           "use_beam_search": (False,), "num_beams": (1,), "length_penalty": (1,), "penalty_scope": ("generated",), "sampler_order": ("isotherm",), "logprobs_mode": ("raw",),
            "echo": (False,), "tools": ([],), "tool_choice": ("auto",), "parallel_tool_calls": (True,), "service_tier": ("auto",), "metadata": ({},),
            "store": (False,), "response_format": (("text",),)}
 SHAPED = {"tools": tools_of, "tool_choice": choice_of, "response_format": format_of}

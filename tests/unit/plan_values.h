@@ -207,8 +207,8 @@ static void add_text(struct values *vs, enum param p, const char *text)
 
 static void add_words(struct values *vs, enum param p, const struct claim *c)
 {
-    static const char *const words[] = {"none", "low", "high",      "auto", "generated",
-                                        "all",  "raw", "processed", "zzz"};
+    static const char *const words[] = {"none", "low",       "high",     "auto", "generated", "all",
+                                        "raw",  "processed", "isotherm", "hf",   "zzz"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         add_text(vs, p, words[i]);
     }

@@ -260,6 +260,7 @@ static void test_refused(void **state)
         {"{\"seed\":1,\"logit_bias\":{\"0\":\"1\"}}", "logit_bias"},
         {"{\"seed\":1,\"penalty_scope\":\"prompt\"}", "penalty_scope"},
         {"{\"seed\":1,\"logprobs_mode\":1}", "logprobs_mode"},
+        {"{\"seed\":1,\"sampler_order\":\"tgi\"}", "sampler_order"},
         {"[1]", "params"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -105,6 +105,8 @@ static void test_neutral(void **state)
         {PARAM_TOOL_CHOICE, json("{}"), false},
         {PARAM_PARALLEL_TOOL_CALLS, boolean(true), true},
         {PARAM_PARALLEL_TOOL_CALLS, boolean(false), false},
+        {PARAM_SAMPLER_ORDER, word("isotherm"), true},
+        {PARAM_SAMPLER_ORDER, word("hf"), false},
         {PARAM_PENALTY_SCOPE, word("generated"), true},
         {PARAM_PENALTY_SCOPE, word("all"), false},
         {PARAM_MAX_TOKENS, integer(1), false},
@@ -174,6 +176,8 @@ static void test_ranges(void **state)
     check(PARAM_LOGPROBS, integer(1), false);
     check(PARAM_PENALTY_SCOPE, word("prompt"), false);
     check(PARAM_LOGPROBS_MODE, word("raw"), true);
+    check(PARAM_SAMPLER_ORDER, word("llama.cpp"), true);
+    check(PARAM_SAMPLER_ORDER, word("llamacpp"), false);
     check(PARAM_USER, integer(1), false);
 }
 
