@@ -185,8 +185,17 @@ build/node-reference/installed: $(addprefix tests/reference/,package.json packag
 $(B)/reference/%: $(B)/obj/tests/reference/%.o $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ $(engine_libs) -o $@
+# The sampler against a second one in NumPy, and, to the last bit, against its own rules written out plainly.
+.PHONY: check-sampler
+REFERENCE_ROWS ?= 200000
+SAMPLER_ROWS ?= 1000000
+check-sampler: check-deps
+	$(call install_missing,$(reference_packages),/usr/bin/python3:python3)
+	$(call quietly,built $(B)/tests/test_sampler)
+	@BUILD=$(B) /usr/bin/python3 tests/reference/sampler_numpy.py $(REFERENCE_ROWS)
+	@SAMPLER_ROWS=$(SAMPLER_ROWS) $(B)/tests/test_sampler
 .PHONY: check-reference
-check-reference: check-families
+check-reference: check-families check-sampler
 	$(call quietly,built $(reference_programs) build/node-reference/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(reference_tests)
 check-san:
