@@ -2,6 +2,7 @@
  * wrong or failed, 2 usage. */
 #include "base/program.h"
 #include "ctl/ctl_catalog.h"
+#include "ctl/ctl_degeneration.h"
 #include "ctl/ctl_distribution.h"
 #include "ctl/ctl_explain.h"
 #include "ctl/ctl_fingerprints.h"
@@ -26,6 +27,7 @@ static const struct verb {
     {"explain", ctl_explain, "what would be sent for a request, and why; calls nobody"},
     {"generate", ctl_generate, "offline generation straight on the engine"},
     {"distribution", ctl_distribution, "what each stage of the sampler keeps of the next token"},
+    {"degeneration", ctl_degeneration, "how much a model repeats itself, setting by setting"},
     {"catalog", ctl_catalog, "what providers accept: show, compare, correct, check, probe"},
     {"fingerprints", ctl_fingerprints, "list and show the records of answers"},
     {"sample", ctl_sample, "the sampler alone: JSON lines in, JSON lines out"},
