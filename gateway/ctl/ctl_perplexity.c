@@ -54,8 +54,7 @@ static bool run(const struct options *o, struct engine_error *err)
     char path[PATH_MAX];
     struct buf text = {0};
     struct perplexity p;
-    bool ok = ctl_local_find_model(o->model, path, err) &&
-              perplexity_read(o->file, &text, err) &&
+    bool ok = ctl_local_find_model(o->model, path, err) && perplexity_read(o->file, &text, err) &&
               perplexity_measure(&p, path, o->file, buf_slice(&text), &o->how, err) &&
               print(&p, o->is_json, err);
     buf_release(&text);
