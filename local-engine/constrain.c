@@ -45,6 +45,7 @@ struct constrain {
     struct known *known;           /* [known_cap] by state */
     uint32_t *bits;                /* scratch of a walk */
     size_t known_cap, mask_bytes;
+    size_t states_bytes_max; /* at which the states are forgotten */
     uint32_t generation;
 };
 
@@ -104,6 +105,7 @@ bool constrain_new(struct constrain **out, const struct constrain_spec *spec,
     }
     grammar_init(&c->g);
     c->n_owners = 1;
+    c->states_bytes_max = STATES_BYTES_MAX;
     if (!compile(c, spec, &rule, err) || !finish(c, spec, rule, err)) {
         constrain_free(c);
         return false;
@@ -335,14 +337,16 @@ static void look(struct constrain_state *s, uint32_t state)
     s->is_final = pushdown_is_final(s->c->p, state);
 }
 
-/* Makes the state's number hold: forgets what takes too much memory, and finds the place again. */
+/* Makes the state's number hold: forgets what takes too much memory, and finds the place again. A
+ * text that needs so much by itself gets twice of it, so that this stays rare. */
 static bool refresh(struct constrain_state *s, struct engine_error *err)
 {
     struct constrain *c = s->c;
-    if (pushdown_bytes(c->p) > STATES_BYTES_MAX || c->mask_bytes > MASKS_BYTES_MAX) {
+    if (pushdown_bytes(c->p) > c->states_bytes_max || c->mask_bytes > MASKS_BYTES_MAX) {
         forget_masks(c);
         pushdown_reset(c->p);
         c->generation++;
+        c->states_bytes_max = STATES_BYTES_MAX;
     }
     if (s->generation != c->generation) {
         uint32_t state = pushdown_replay(c->p, s->text, s->n);
@@ -350,6 +354,8 @@ static bool refresh(struct constrain_state *s, struct engine_error *err)
             return no_memory(err);
         }
         look(s, state);
+        size_t enough = 2 * pushdown_bytes(c->p);
+        c->states_bytes_max = enough > c->states_bytes_max ? enough : c->states_bytes_max;
     }
     return true;
 }
@@ -513,10 +519,9 @@ const struct token_trie *constrain_cache_trie(const struct constrain_cache *k)
 static char *key_of(const struct constrain_spec *spec)
 {
     static const char *const words[] = {"", "object ", "schema ", "regex ", "choice "};
-    char *value = spec->value
-                      ? json_dumps(spec->value, JSON_ENCODE_ANY | JSON_COMPACT |
-                                                    JSON_REAL_PRECISION(17))
-                      : strdup("");
+    char *value = spec->value ? json_dumps(spec->value,
+                                           JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17))
+                              : strdup("");
     const char *word = words[spec->kind];
     char *key = value ? malloc(strlen(word) + strlen(value) + 1) : NULL;
     if (key) {

@@ -12,16 +12,16 @@
 enum shape {
     SHAPE_ANY,
     SHAPE_SCHEMA,
-    SHAPE_SCHEMAS,   /* object of schemas */
-    SHAPE_LIST,      /* list of schemas, not empty */
-    SHAPE_NAMES,     /* list of strings */
-    SHAPE_SIZE,      /* integer from 0 */
-    SHAPE_NUMBER,    /* finite */
+    SHAPE_SCHEMAS, /* object of schemas */
+    SHAPE_LIST,    /* list of schemas, not empty */
+    SHAPE_NAMES,   /* list of strings */
+    SHAPE_SIZE,    /* integer from 0 */
+    SHAPE_NUMBER,  /* finite */
     SHAPE_TEXT,
     SHAPE_TYPE,
-    SHAPE_VALUES,    /* list, not empty */
+    SHAPE_VALUES, /* list, not empty */
     SHAPE_REF,
-    SHAPE_FALSE      /* only false: what it asks for else is not supported */
+    SHAPE_FALSE /* only false: what it asks for else is not supported */
 };
 struct keyword {
     const char *name;
@@ -113,7 +113,8 @@ unsigned constrain_types_said(const json_t *schema)
 
 unsigned constrain_types_meant(const json_t *schema)
 {
-    static const char *const others[] = {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"};
+    static const char *const others[] = {"type",  "enum",  "const", "$ref",
+                                         "anyOf", "oneOf", "allOf"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (json_object_get(schema, others[i])) {
             return constrain_types_said(schema);

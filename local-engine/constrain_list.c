@@ -268,7 +268,8 @@ bool constrain_rule(struct constrain_compiler *c, const struct constrain_parts *
         return constrain_works(c, CONSTRAIN_WORK_MAX);
     }
     struct constrain_list *l = list_new(parts);
-    if (!l || !room_for(&c->lists, &c->lists_cap, c->n_lists + 1, sizeof(struct constrain_list *))) {
+    if (!l ||
+        !room_for(&c->lists, &c->lists_cap, c->n_lists + 1, sizeof(struct constrain_list *))) {
         if (l) {
             free(l->p);
         }
@@ -346,8 +347,7 @@ static bool write_types(struct constrain_compiler *c, const struct constrain_par
         write_word(c, rule, "true");
         write_word(c, rule, "false");
     }
-    return (!(types & TYPE_NUMBER) ||
-            constrain_number(c, parts, !(types & TYPE_FRACTION), rule)) &&
+    return (!(types & TYPE_NUMBER) || constrain_number(c, parts, !(types & TYPE_FRACTION), rule)) &&
            (!(types & TYPE_STRING) || constrain_string(c, parts, rule)) &&
            (!(types & TYPE_ARRAY) || constrain_array(c, parts, rule)) &&
            (!(types & TYPE_OBJECT) || constrain_object(c, parts, rule));

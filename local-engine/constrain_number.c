@@ -1,9 +1,9 @@
 /* constrain_number.c - numbers, with bounds as an automaton over decimal digits.
  *
  * A bound is read as the decimal that it is written with (of a double the shortest that gives it
- * back). Digits are compared from the left with those of both bounds at once; as soon as one differs
- * that bound is out of question. A bounded number has at most DIGITS digits, so that no two of them
- * are one double, and no exponent; more digits only where they are the bound's own.
+ * back). Digits are compared from the left with those of both bounds at once; as soon as one
+ * differs that bound is out of question. A bounded number has at most DIGITS digits, so that no two
+ * of them are one double, and no exponent; more digits only where they are the bound's own.
  */
 #include "constrain_private.h"
 
@@ -47,7 +47,7 @@ void constrain_bounds(const struct constrain_parts *parts, struct constrain_boun
             struct constrain_bound *b = names[k].is_lo ? lo : hi;
             double new = json_number_value(v), old = json_number_value(b->value);
             bool is_stricter = !b->value || (names[k].is_lo ? new > old : new < old) ||
-                               (new == old && names[k].is_exclusive);
+                               (new == old &&names[k].is_exclusive);
             if (v && is_stricter) {
                 *b = (struct constrain_bound){v, names[k].is_exclusive, parts->p[i].path,
                                               names[k].name};

@@ -96,8 +96,7 @@ static bool declare(struct shape *s, size_t part, const char *name, bool is_requ
         return constrain_bad(s->c, s->parts->p[part].path, NULL, "it has more than %d properties",
                              (int)PROPERTIES_MAX);
     }
-    if (!room_for(&s->properties, &s->properties_cap, s->n_properties + 1,
-                  sizeof *s->properties)) {
+    if (!room_for(&s->properties, &s->properties_cap, s->n_properties + 1, sizeof *s->properties)) {
         return constrain_no_memory(s->c);
     }
     s->properties[s->n_properties++] = (struct property){name, is_required};
@@ -138,7 +137,8 @@ static void find_others(struct shape *s)
         const json_t *others = keyword(s, i, "additionalProperties");
         is_open = is_open || others;
         is_closed = is_closed || json_is_false(others);
-        is_silent = is_silent && !keyword(s, i, "properties") && !keyword(s, i, "patternProperties");
+        is_silent =
+            is_silent && !keyword(s, i, "properties") && !keyword(s, i, "patternProperties");
     }
     s->takes_others = !is_closed && (is_open || is_silent);
 }
@@ -228,8 +228,7 @@ static bool value_rule(const struct shape *s, const char *name, uint64_t pattern
             return false;
         }
     }
-    return constrain_works(s->c, s->parts->n + s->n_patterns) &&
-           constrain_rule(s->c, &value, rule);
+    return constrain_works(s->c, s->parts->n + s->n_patterns) && constrain_rule(s->c, &value, rule);
 }
 
 /* ---- writing */

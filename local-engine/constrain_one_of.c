@@ -56,8 +56,7 @@ static bool values_apart(struct constrain_compiler *c, const struct constrain_pa
 static bool below(const struct constrain_bound *hi, const struct constrain_bound *lo)
 {
     double x = json_number_value(hi->value), y = json_number_value(lo->value);
-    return hi->value && lo->value &&
-           (x < y || (x == y && (hi->is_exclusive || lo->is_exclusive)));
+    return hi->value && lo->value && (x < y || (x == y && (hi->is_exclusive || lo->is_exclusive)));
 }
 
 static bool numbers_apart(const struct constrain_parts *a, const struct constrain_parts *b)

@@ -100,7 +100,8 @@ bool constrain_works(struct constrain_compiler *c, size_t n)
 {
     c->work += n;
     return c->work <= CONSTRAIN_WORK_MAX ||
-           engine_fail(c->err, ENGINE_BAD_PARAM, c->param,
-                       "'%s': the schema is too large or has too many combinations: make it simpler",
-                       c->param);
+           engine_fail(
+               c->err, ENGINE_BAD_PARAM, c->param,
+               "'%s': the schema is too large or has too many combinations: make it simpler",
+               c->param);
 }

@@ -37,15 +37,15 @@ enum constrain_types {
 
 /* Where in the schema something stands: a list from the leaf up. */
 struct constrain_path {
-    uint32_t above; /* path + 1, 0: the root */
+    uint32_t above;   /* path + 1, 0: the root */
     const char *name; /* NULL: an index */
     size_t index;
 };
 
 struct constrain_part {
-    const json_t *schema; /* an object, or a boolean */
-    uint32_t path;        /* + 1, 0: the root */
-    uint32_t from;        /* part + 1 of the list that it came from, 0: none */
+    const json_t *schema;    /* an object, or a boolean */
+    uint32_t path;           /* + 1, 0: the root */
+    uint32_t from;           /* part + 1 of the list that it came from, 0: none */
     bool any_done, one_done; /* a branch of its anyOf, oneOf is in the list already */
 };
 struct constrain_parts {

@@ -65,10 +65,10 @@ static bool read_pattern(const json_t *pattern, struct regex_dfa *d, struct engi
     size_t len;
     char *text = whole(pattern, &len);
     /* by itself first: the errors quote it as it was sent, and "a)(b" is none */
-    bool ok = text ? regex_add(&alone, json_string_value(pattern), json_string_length(pattern), 0,
-                               err) &&
-                         regex_add(&set, text, len, 0, err) && regex_dfa_init(d, &set, err)
-                   : engine_fail(err, ENGINE_NOMEM, "", "out of memory for a pattern");
+    bool ok =
+        text ? regex_add(&alone, json_string_value(pattern), json_string_length(pattern), 0, err) &&
+                   regex_add(&set, text, len, 0, err) && regex_dfa_init(d, &set, err)
+             : engine_fail(err, ENGINE_NOMEM, "", "out of memory for a pattern");
     free(text);
     regex_set_release(&alone);
     regex_set_release(&set);
@@ -109,8 +109,8 @@ bool constrain_choice(struct grammar *g, const json_t *list, const char *param, 
     *rule = grammar_rule(g);
     for (size_t i = 0; i < n; i++) {
         const json_t *text = json_array_get(list, i);
-        grammar_text(g, grammar_start(g, *rule), json_string_value(text),
-                     json_string_length(text), grammar_end(g, *rule));
+        grammar_text(g, grammar_start(g, *rule), json_string_value(text), json_string_length(text),
+                     grammar_end(g, *rule));
     }
     return true;
 }

@@ -3,20 +3,20 @@
  *
  * Every text is valid; not every valid document is a text. What is left out, so that the answer is
  * reproducible and no reader stumbles:
- *  - properties come in the order of `properties` (of allOf: one schema after the other), then those
- *    that only `required` names, then others;
+ *  - properties come in the order of `properties` (of allOf: one schema after the other), then
+ * those that only `required` names, then others;
  *  - others come only where additionalProperties or patternProperties speak of them, or nothing
  *    speaks of properties at all; their names are not checked against each other;
  *  - a schema without `type` means the type that its keywords are about;
  *  - integers without bounds are from -(2^53 - 1) to 2^53 - 1, other numbers have at most 15 digits
- *    on either side of the point and an exponent of two digits, those with bounds 15 digits and none;
+ *    on either side of the point and an exponent of two digits, those with bounds 15 digits and
+ * none;
  *  - strings with conditions, and values of enum and const, are written the shortest way, values
  *    with no white space inside;
- *  - white space: none, one space, or one or two line feeds and at most 20 spaces and tabs, and only
- *    behind { [ : , and before } ].
- * oneOf is taken where its branches cannot share a document as far as is looked at: by type, values,
- * bounds, lengths, or a required property for which this holds. A keyword that is not honoured is an
- * error with its JSON pointer: none is ignored.
+ *  - white space: none, one space, or one or two line feeds and at most 20 spaces and tabs, and
+ * only behind { [ : , and before } ]. oneOf is taken where its branches cannot share a document as
+ * far as is looked at: by type, values, bounds, lengths, or a required property for which this
+ * holds. A keyword that is not honoured is an error with its JSON pointer: none is ignored.
  */
 #ifndef ISOTHERM_CONSTRAIN_SCHEMA_H
 #define ISOTHERM_CONSTRAIN_SCHEMA_H
@@ -24,8 +24,8 @@
 #include "grammar.h"
 #include <jansson.h>
 
-/* The rule of a schema, which is any JSON value from outside. `param` names the parameter in errors.
- * The grammar is not finished. */
+/* The rule of a schema, which is any JSON value from outside. `param` names the parameter in
+ * errors. The grammar is not finished. */
 ENGINE_WARN_UNUSED bool constrain_schema(struct grammar *g, const json_t *schema, const char *param,
                                          uint32_t *rule, struct engine_error *err);
 /* Texts in which the pattern, of the name `param`, is all of the text (^ and $ are not needed); and

@@ -1,7 +1,7 @@
 /* constrain_string.c - JSON strings. Without conditions every way to write a character is taken and
- * the rule counts the characters. With a pattern or a format an automaton over the text is rewritten
- * to one over JSON: each state becomes a node, and one more for what stands behind a backslash;
- * limits of the length are multiplied in.
+ * the rule counts the characters. With a pattern or a format an automaton over the text is
+ * rewritten to one over JSON: each state becomes a node, and one more for what stands behind a
+ * backslash; limits of the length are multiplied in.
  */
 #include "constrain_private.h"
 #include "room.h"

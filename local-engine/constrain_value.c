@@ -89,9 +89,8 @@ static bool matches(struct constrain_compiler *c, const struct constrain_parts *
     bool ok = constrain_patterns(c, parts, &set, &n);
     if (ok && n > 0) {
         uint64_t want = (UINT64_C(1) << n) - 1;
-        ok = constrain_works(c, set.n) &&
-             (regex_dfa_init(&d, &set, &inner) ||
-              constrain_bad_inner(c, parts->p[0].path, NULL, &inner));
+        ok = constrain_works(c, set.n) && (regex_dfa_init(&d, &set, &inner) ||
+                                           constrain_bad_inner(c, parts->p[0].path, NULL, &inner));
         if (ok) {
             *fits = (regex_tags(&d, json_string_value(v), json_string_length(v)) & want) == want;
             regex_dfa_release(&d);
@@ -178,8 +177,7 @@ static char *text_of(const json_t *v)
 {
     for (size_t digits = 15; digits <= 17; digits++) {
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(digits));
-        json_t *back =
-            text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+        json_t *back = text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
         bool is_same = back && json_equal(back, v);
         json_decref(back);
         if (is_same || !text || digits == 17) {

@@ -269,7 +269,7 @@ static void find_classes(struct grammar *g)
     int class = -1;
     for (int b = 0; b < 256; b++) {
         class += begins[b];
-        g->class_of[b] = (uint8_t)class;
+        g->class_of[b] = (uint8_t) class;
     }
     g->n_classes = class + 1;
 }

@@ -3,9 +3,9 @@
  *
  * A rule may count: min <= the number of its `count` edges on the way <= max. It is built edge by
  * edge, then closed by grammar_finish(), which takes out every edge that leads to no end: from then
- * on each node that can be reached has a way to the end of its rule, so a prefix that is allowed can
- * always be completed. For that a `count` edge must lead to an `enough` edge without more than max
- * of them, and min <= max; whoever builds a counting rule sees to it.
+ * on each node that can be reached has a way to the end of its rule, so a prefix that is allowed
+ * can always be completed. For that a `count` edge must lead to an `enough` edge without more than
+ * max of them, and min <= max; whoever builds a counting rule sees to it.
  *
  * A rule may call itself, but for that its start must take a byte first, or the call must lead to
  * the rule's end (`a: b | a`): grammars that are built from schemas are of this kind.

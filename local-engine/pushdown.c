@@ -17,10 +17,10 @@
 #include <string.h>
 
 enum {
-    PLACES_MAX = 1 << 16,  /* of one state */
-    STATES_MAX = 1 << 20,  /* between two resets */
-    CUT_STACKS_MAX = 256,  /* different stacks of one state that are cut */
-    NODE_DONE = -1,        /* as uint32_t: the marks */
+    PLACES_MAX = 1 << 16, /* of one state */
+    STATES_MAX = 1 << 20, /* between two resets */
+    CUT_STACKS_MAX = 256, /* different stacks of one state that are cut */
+    NODE_DONE = -1,       /* as uint32_t: the marks */
     NODE_UNKNOWN = -2
 };
 
@@ -339,8 +339,8 @@ static bool enter_calls(struct pushdown *p)
 static bool complete(struct pushdown *p)
 {
     while (p->n_followed < p->n_found || p->n_calls > 0) {
-        bool ok = p->n_followed < p->n_found ? follow(p, p->found[p->n_followed++])
-                                             : enter_calls(p);
+        bool ok =
+            p->n_followed < p->n_found ? follow(p, p->found[p->n_followed++]) : enter_calls(p);
         if (!ok) {
             return false;
         }

@@ -92,7 +92,8 @@ static bool add_run(struct reader *r, const struct regex_run *run, uint32_t *in,
     uint32_t first = 0, before = 0;
     for (int i = 0; i < run->n; i++) {
         uint32_t n = node(
-            r, (struct regex_node){.kind = REGEX_BYTES, .lo = run->lo[i], .hi = run->hi[i], .a = out});
+            r,
+            (struct regex_node){.kind = REGEX_BYTES, .lo = run->lo[i], .hi = run->hi[i], .a = out});
         if (!n) {
             return false;
         }
@@ -294,12 +295,14 @@ static bool read_escape(struct reader *r, bool is_in_class, uint32_t *c)
 /* \d and its kin, added to r->class. */
 static bool read_class_letter(struct reader *r, bool *is_class)
 {
-    *is_class = r->len - r->at >= 2 && r->text[r->at] == '\\' && strchr("dDwWsS", r->text[r->at + 1]);
+    *is_class =
+        r->len - r->at >= 2 && r->text[r->at] == '\\' && strchr("dDwWsS", r->text[r->at + 1]);
     if (!*is_class) {
         return true;
     }
     r->at += 2;
-    return regex_class_add_letter(&r->class, r->text[r->at - 1]) || bad(r, "it has too many ranges");
+    return regex_class_add_letter(&r->class, r->text[r->at - 1]) ||
+           bad(r, "it has too many ranges");
 }
 
 /* A code point inside [ ]. */
@@ -692,8 +695,9 @@ bool regex_add_text(struct regex_set *s, const char *text, size_t len, int tag,
     struct reader r = {.s = s, .text = text, .len = len, .err = err};
     uint32_t start = split(&r, 0, 0), last = start;
     for (size_t i = 0; start && last && i < len; i++) {
-        uint32_t n = node(
-            &r, (struct regex_node){.kind = REGEX_BYTES, .lo = (uint8_t)text[i], .hi = (uint8_t)text[i]});
+        uint32_t n =
+            node(&r, (struct regex_node){
+                         .kind = REGEX_BYTES, .lo = (uint8_t)text[i], .hi = (uint8_t)text[i]});
         if (!n) {
             return false;
         }

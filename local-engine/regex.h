@@ -1,5 +1,5 @@
-/* regex.h - the regular part of ECMA-262's patterns (with the flag u), read for a set of patterns at
- * once: an automaton over the bytes of UTF-8 that says of any text which of them are in it.
+/* regex.h - the regular part of ECMA-262's patterns (with the flag u), read for a set of patterns
+ * at once: an automaton over the bytes of UTF-8 that says of any text which of them are in it.
  *
  * As in JSON schema a pattern is searched for: it may match anywhere, unless ^ and $ hold it.
  * Taken: literals, ., classes, groups (also named), |, * + ? {n} {n,} {n,m} and their lazy forms,
@@ -16,8 +16,8 @@
 
 enum {
     REGEX_TAGS_MAX = 62,
-    REGEX_GROUPS_MAX = 256,    /* one in the other */
-    REGEX_NODES_MAX = 200000,  /* of all patterns of a set, repetitions written out */
+    REGEX_GROUPS_MAX = 256,   /* one in the other */
+    REGEX_NODES_MAX = 200000, /* of all patterns of a set, repetitions written out */
     REGEX_STATES_MAX = 20000,
     REGEX_LENGTH_MAX = 1 << 16 /* bytes of a pattern */
 };
@@ -25,7 +25,8 @@ enum {
 
 enum regex_kind { REGEX_BYTES, REGEX_SPLIT, REGEX_BEGIN, REGEX_END, REGEX_ACCEPT };
 struct regex_node {
-    uint32_t a, b; /* nodes + 1 that follow, 0: none yet. b: of REGEX_SPLIT. a: tag of REGEX_ACCEPT */
+    uint32_t a,
+        b; /* nodes + 1 that follow, 0: none yet. b: of REGEX_SPLIT. a: tag of REGEX_ACCEPT */
     uint8_t kind, lo, hi;
 };
 

@@ -196,6 +196,19 @@ static bool aim(struct maker *m, int class, uint32_t target)
     return true;
 }
 
+/* An earlier class with the same targets, so the same next state; -1: none. */
+static int same_targets(const struct maker *m, int class)
+{
+    size_t n = m->n_targets[class];
+    for (int c = class - 1; c >= 0; c--) {
+        if (m->n_targets[c] == n &&
+            memcmp(m->targets[c], m->targets[class], n * sizeof(uint32_t)) == 0) {
+            return c;
+        }
+    }
+    return -1;
+}
+
 static bool expand(struct maker *m, uint32_t state)
 {
     struct regex_dfa *d = m->d;
@@ -213,8 +226,14 @@ static bool expand(struct maker *m, uint32_t state)
         }
     }
     for (int c = 0; c < d->n_classes; c++) {
+        size_t row = (size_t)state * (size_t)d->n_classes;
         uint32_t next = 0;
         if (m->n_targets[c] == 0) {
+            continue;
+        }
+        int same = same_targets(m, c);
+        if (same >= 0) {
+            d->next[row + (size_t)c] = d->next[row + (size_t)same];
             continue;
         }
         begin_closure(m);
@@ -224,7 +243,7 @@ static bool expand(struct maker *m, uint32_t state)
         if (!find_state(m, false, &next)) {
             return false;
         }
-        d->next[(size_t)state * (size_t)d->n_classes + (size_t)c] = next;
+        d->next[row + (size_t)c] = next; /* the table may have moved */
     }
     return true;
 }
@@ -241,7 +260,7 @@ static void find_classes(const struct regex_set *s, struct regex_dfa *d)
     int class = -1;
     for (int b = 0; b < 256; b++) {
         class += begins[b];
-        d->class_of[b] = (uint8_t)class;
+        d->class_of[b] = (uint8_t) class;
     }
     d->n_classes = class + 1;
 }

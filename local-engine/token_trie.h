@@ -10,11 +10,13 @@
 #include "engine_error.h"
 #include "tokenizer.h"
 
-enum { TOKEN_TRIE_DEPTH_MAX = 1024 }; /* bytes of a token; the longest that are published have 512 */
+enum {
+    TOKEN_TRIE_DEPTH_MAX = 1024
+}; /* bytes of a token; the longest that are published have 512 */
 
 struct token_trie_node {
     uint32_t skip;
-    int32_t token; /* the first that ends here, -1: none */
+    int32_t token;  /* the first that ends here, -1: none */
     uint16_t depth; /* bytes up to and with its own; 1 at the roots */
     uint8_t byte;
 };
