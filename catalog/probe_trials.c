@@ -128,6 +128,8 @@ static struct value inside_json(struct probe *p, enum param q)
                                 "json_schema", "json_schema", "name", "probe", "strict", 1,
                                 "schema", "type", "object", "properties", "ok", "type", "boolean",
                                 "required", "ok", "additionalProperties", 0));
+    case PARAM_STRUCTURED_OUTPUTS:
+        return own(p, json_pack("{s:[s,s]}", "choice", "yes", "no"));
     case PARAM_TOOLS:
         return own(p, json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function",
                                 "function", "name", "noop", "description", "Does nothing.",

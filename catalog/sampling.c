@@ -422,6 +422,13 @@ static bool check_search(const struct sampling *s, struct sampling_fault *f)
                          "'n' must not be above 'num_beams', which is at most %d, with beam search",
                          (int)widest);
     }
+    if (sampling_is_search(s) && (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) ||
+                                  sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA) ||
+                                  sampling_has(s, PARAM_STRUCTURED_OUTPUTS))) {
+        return fault_set(f, PARAM_USE_BEAM_SEARCH,
+                         "a beam search takes no 'response_format' and no 'structured_outputs': "
+                         "leave one of them out");
+    }
     return true;
 }
 
@@ -447,6 +454,13 @@ static bool check_together(const struct sampling *s, bool is_local, struct sampl
     if (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) &&
         sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA)) {
         return fault_set(f, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, "'response_format' has two types");
+    }
+    if (sampling_has(s, PARAM_STRUCTURED_OUTPUTS) &&
+        (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) ||
+         sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA))) {
+        return fault_set(f, PARAM_STRUCTURED_OUTPUTS,
+                         "'structured_outputs' and 'response_format' both say what the answer must "
+                         "be: give one of them");
     }
     return check_search(s, f);
 }

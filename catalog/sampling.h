@@ -92,6 +92,8 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
       "response_format of type json_object")                                                       \
     X(RESPONSE_FORMAT_JSON_SCHEMA, "response_format_json_schema", JSON, 0, 0, false, SHAPES,       \
       "response_format of type json_schema")                                                       \
+    X(STRUCTURED_OUTPUTS, "structured_outputs", JSON, 0, 0, false, SHAPES,                         \
+      "object with one of json, regex, choice: what the answer must be")                           \
     X(TOOLS, "tools", JSON, 0, 0, false, SHAPES, "functions that the model may call")              \
     X(TOOL_CHOICE, "tool_choice", JSON, 0, 0, false, SHAPES,                                       \
       "none, auto, required or one function")                                                      \

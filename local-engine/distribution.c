@@ -224,12 +224,12 @@ static void watching_release(struct watching *w)
     free(w->cut_by);
 }
 
-static bool run(struct watching *w, struct sampler *s, const float *logits, size_t n_top,
-                struct engine_error *err)
+static bool run(struct watching *w, struct sampler *s, const float *logits, const uint8_t *mask,
+                size_t n_top, struct engine_error *err)
 {
     int32_t id;
     sampler_watch(s, on_view, w);
-    bool ok = sampler_next(s, logits, NULL, &id, err);
+    bool ok = sampler_next(s, logits, mask, &id, err);
     sampler_watch(s, NULL, NULL);
     if (!ok) {
         return false;
@@ -245,8 +245,8 @@ static bool run(struct watching *w, struct sampler *s, const float *logits, size
 }
 
 bool distribution_new(struct distribution **out, struct sampler *s,
-                      const struct sampler_config *config, const float *logits, int32_t n_vocab,
-                      size_t n_top, struct engine_error *err)
+                      const struct sampler_config *config, const float *logits, const uint8_t *mask,
+                      int32_t n_vocab, size_t n_top, struct engine_error *err)
 {
     assert(n_vocab > 0 && n_top >= 1 && n_top <= DISTRIBUTION_TOP_MAX);
     struct watching w = {.temperature = sampler_temperature(config), .n_vocab = (size_t)n_vocab};
@@ -257,7 +257,7 @@ bool distribution_new(struct distribution **out, struct sampler *s,
         w.d->tokens = calloc(n_top, sizeof *w.d->tokens);
     }
     bool ok = w.d && w.z && w.cut_by && w.d->tokens;
-    ok = ok ? run(&w, s, logits, n_top, err)
+    ok = ok ? run(&w, s, logits, mask, n_top, err)
             : engine_fail(err, ENGINE_NOMEM, "", "out of memory for a distribution");
     watching_release(&w);
     if (!ok) {

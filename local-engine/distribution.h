@@ -39,11 +39,12 @@ struct distribution {
 };
 
 /* Of the step that `s` would make from logits [n_vocab]; it draws a token, and its watch is ended.
- * Fails as sampler_next() does. n_top: 1 .. DISTRIBUTION_TOP_MAX, fewer where there are fewer
- * tokens. */
+ * `mask`, and failing: as in sampler_next(). n_top: 1 .. DISTRIBUTION_TOP_MAX, fewer where there
+ * are fewer tokens. */
 ENGINE_WARN_UNUSED bool distribution_new(struct distribution **out, struct sampler *s,
                                          const struct sampler_config *config, const float *logits,
-                                         int32_t n_vocab, size_t n_top, struct engine_error *err);
+                                         const uint8_t *mask, int32_t n_vocab, size_t n_top,
+                                         struct engine_error *err);
 void distribution_free(struct distribution *d);
 
 #endif

@@ -34,6 +34,7 @@ struct engine {
     char *path; /* of the model, as it was given */
     struct model *model;
     struct tokenizer *tokenizer;
+    struct constrain_cache *constraints;
     char *chat_template; /* the text in the model's files, or NULL */
     size_t chat_template_len;
     struct model_worker *worker;
@@ -88,6 +89,7 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
     e->weight_bytes = (int64_t)weights_file_bytes(model_weights(e->model));
     if (!tokenizer_source_open(&e->tokenizer, model_weights(e->model), err) ||
         !check_end_ids(e, err) ||
+        !constrain_cache_new(&e->constraints, e->tokenizer, e->shape->n_vocab, err) ||
         !chat_source_read(model_weights(e->model), &e->chat_template, &e->chat_template_len, err) ||
         !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
         return false;
@@ -125,6 +127,7 @@ void engine_close(struct engine *e)
     }
     assert(e->n_sessions == 0);
     model_worker_free(e->worker);
+    constrain_cache_free(e->constraints);
     tokenizer_close(e->tokenizer);
     model_close(e->model);
     free(e->logits);
@@ -248,6 +251,10 @@ static bool check_kind(const struct session_request *r, struct engine_error *err
         return engine_fail(err, ENGINE_BAD_PARAM, r->n > r->n_beams ? "n" : "num_beams",
                            "'num_beams' must be from 'n' to %d", BEAM_WIDTH_MAX);
     }
+    if (r->n_beams && r->constraint.kind != CONSTRAIN_NOTHING) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "use_beam_search",
+                           "a beam search takes no constraint: leave one of them out");
+    }
     if (r->n_distribution > DISTRIBUTION_TOP_MAX) {
         return engine_fail(err, ENGINE_BAD_PARAM, "top", "'top' must be from 1 to %d",
                            DISTRIBUTION_TOP_MAX);
@@ -256,6 +263,20 @@ static bool check_kind(const struct session_request *r, struct engine_error *err
         return engine_fail(err, ENGINE_BAD_PARAM, "use_beam_search",
                            "a beam search draws from no distribution: leave it out");
     }
+    return true;
+}
+
+static bool check_constraint(const struct engine *e, const struct session_request *r,
+                             struct engine_error *err)
+{
+    struct constrain *c;
+    if (r->constraint.kind == CONSTRAIN_NOTHING) {
+        return true;
+    }
+    if (!constrain_cache_get(e->constraints, &r->constraint, &c, err)) {
+        return false;
+    }
+    constrain_free(c); /* the cache has it until session_new() asks */
     return true;
 }
 
@@ -290,7 +311,7 @@ bool session_check(const struct engine *e, const struct session_request *r,
         return false;
     }
     stop_free(stop);
-    return true;
+    return check_constraint(e, r, err);
 }
 
 bool session_start(struct engine *e, const struct session_request *r, session_event_fn *fn,
@@ -305,7 +326,7 @@ bool session_start(struct engine *e, const struct session_request *r, session_ev
                            e->n_sessions);
     }
     struct session *s;
-    if (!session_new(&s, r, e->model, e->tokenizer, err)) {
+    if (!session_new(&s, r, e->model, e->tokenizer, e->constraints, err)) {
         return false;
     }
     s->engine = e;

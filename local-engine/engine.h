@@ -7,6 +7,7 @@
 #ifndef ISOTHERM_ENGINE_H
 #define ISOTHERM_ENGINE_H
 
+#include "constrain.h"
 #include "distribution.h"
 #include "model.h"
 #include "sampler.h"
@@ -54,6 +55,7 @@ struct session_request {
     bool logprobs;
     uint32_t n_top_logprobs;
     bool logprobs_processed;
+    struct constrain_spec constraint; /* what the text must be; CONSTRAIN_NOTHING: anything */
     /* Not 0: nothing is generated. The distribution after the prompt, its n_distribution first
      * tokens, is all there is; the prompt's last n_given tokens count as generated. */
     uint32_t n_distribution;
@@ -97,7 +99,8 @@ typedef void session_event_fn(const struct session_event *ev, void *ud);
 ENGINE_WARN_UNUSED bool session_start(struct engine *e, const struct session_request *r,
                                       session_event_fn *fn, void *ud, struct session **out,
                                       struct engine_error *err);
-/* The checks alone: what session_start() would say of it but for memory and ENGINE_BUSY. */
+/* The checks alone: what session_start() would say of it but for memory and ENGINE_BUSY. A
+ * constraint is compiled here, and kept for the session. */
 ENGINE_WARN_UNUSED bool session_check(const struct engine *e, const struct session_request *r,
                                       struct engine_error *err);
 /* Frees a running or an ended session; no event after this. Its slot is free at once; an ended one

@@ -38,6 +38,9 @@ const char *const link_param_names[] = {
     "sampler_order",
     "logprobs_mode",
     "echo",
+    "response_format_json_object",
+    "response_format_json_schema",
+    "structured_outputs",
     NULL,
 };
 

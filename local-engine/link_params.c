@@ -137,6 +137,70 @@ static bool take_mode(const json_t *v, struct link_params *out, struct engine_er
     return true;
 }
 
+/* ---- constraints. The request has one field response_format for two of the names, so errors of a
+ * schema name that. */
+
+static bool set_constraint(struct link_params *out, const char *name, enum constrain_kind kind,
+                           const json_t *value, const char *param, struct engine_error *err)
+{
+    if (out->constraint.kind != CONSTRAIN_NOTHING) {
+        return engine_fail(err, ENGINE_BAD_PARAM, name,
+                           "'%s' and '%s' both say what the answer must be: give one of them",
+                           out->constraint.param, param);
+    }
+    out->constraint = (struct constrain_spec){kind, value, param};
+    return true;
+}
+
+static bool take_json_object(const json_t *v, struct link_params *out, struct engine_error *err)
+{
+    static const char name[] = "response_format_json_object";
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (!type || strcmp(type, "json_object") != 0) {
+        return bad(err, name, "an object with the type \"json_object\"");
+    }
+    return set_constraint(out, name, CONSTRAIN_JSON_OBJECT, NULL, "response_format", err);
+}
+
+static bool take_json_schema(const json_t *v, struct link_params *out, struct engine_error *err)
+{
+    static const char name[] = "response_format_json_schema";
+    const json_t *inner = json_object_get(v, "json_schema"),
+                 *schema = json_object_get(inner, "schema");
+    if (!json_is_object(inner)) {
+        return bad(err, name, "an object with json_schema");
+    }
+    if (!schema) { /* OpenAI's schema is optional: any object then */
+        return set_constraint(out, name, CONSTRAIN_JSON_OBJECT, NULL, "response_format", err);
+    }
+    out->is_strict = json_is_true(json_object_get(inner, "strict"));
+    return set_constraint(out, name, CONSTRAIN_JSON_SCHEMA, schema, "response_format", err);
+}
+
+static bool take_structured(const json_t *v, struct link_params *out, struct engine_error *err)
+{
+    static const char name[] = "structured_outputs",
+                      right[] = "an object with one of json, regex, choice and json_object";
+    static const struct {
+        const char *key;
+        enum constrain_kind kind;
+    } kinds[] = {{"json", CONSTRAIN_JSON_SCHEMA},
+                 {"regex", CONSTRAIN_REGEX},
+                 {"choice", CONSTRAIN_CHOICE},
+                 {"json_object", CONSTRAIN_JSON_OBJECT}};
+    if (json_object_size(v) != 1) {
+        return bad(err, name, right);
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const json_t *value = json_object_get(v, kinds[i].key);
+        bool is_flag = kinds[i].kind == CONSTRAIN_JSON_OBJECT;
+        if (value && !(is_flag && !json_is_true(value))) {
+            return set_constraint(out, name, kinds[i].kind, is_flag ? NULL : value, name, err);
+        }
+    }
+    return bad(err, name, right);
+}
+
 /* ---- the table */
 
 #define AT(field) offsetof(struct link_params, field)
@@ -173,6 +237,9 @@ static const struct rule rules[] = {
     {"sampler_order", KIND_OTHER, 0, 0, 0, take_order},
     {"logprobs_mode", KIND_OTHER, 0, 0, 0, take_mode},
     {"echo", KIND_BOOL, AT(echo), 0, 0, NULL},
+    {"response_format_json_object", KIND_OTHER, 0, 0, 0, take_json_object},
+    {"response_format_json_schema", KIND_OTHER, 0, 0, 0, take_json_schema},
+    {"structured_outputs", KIND_OTHER, 0, 0, 0, take_structured},
 };
 
 static const struct rule *find_rule(const char *name)
@@ -264,6 +331,11 @@ static bool check_search(const struct link_params *p, struct engine_error *err)
         return engine_fail(err, ENGINE_BAD_PARAM, name,
                            "'%s' means nothing to a beam search: leave it out", name);
     }
+    if (p->constraint.kind != CONSTRAIN_NOTHING) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "use_beam_search",
+                           "a beam search takes no 'response_format' and no 'structured_outputs': "
+                           "leave one of them out");
+    }
     if (p->logprobs_processed) {
         return engine_fail(err, ENGINE_BAD_PARAM, "logprobs_mode",
                            "'logprobs_mode' must be \"raw\" with beam search");
@@ -280,6 +352,11 @@ static bool check_together(const struct link_params *p, struct engine_error *err
     if (p->n_top_logprobs > 0 && !p->logprobs) {
         return engine_fail(err, ENGINE_BAD_PARAM, "top_logprobs",
                            "'top_logprobs' needs 'logprobs' true");
+    }
+    if (p->is_strict && p->n_stops > 0) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "stop",
+                           "'stop' may cut the document that 'response_format' wants whole: leave "
+                           "one of them out, or set json_schema.strict to false");
     }
     return check_search(p, err);
 }
@@ -352,5 +429,6 @@ struct session_request link_params_request(struct link_params *p, const int32_t 
         .logprobs = p->logprobs,
         .n_top_logprobs = (uint32_t)p->n_top_logprobs,
         .logprobs_processed = p->logprobs_processed,
+        .constraint = p->constraint,
     };
 }

@@ -5,8 +5,8 @@
  * refused, and the error names the parameter; null is the same as absent. Beam search is on with
  * use_beam_search, or num_beams above 1; it is as wide as num_beams, or else as n, or else
  * LINK_BEAMS_DEFAULT; length_penalty is 1 unless given. What has no meaning with it, or without
- * it, is refused. What needs the vocabulary
- * (token ids) is checked by session_start().
+ * it, is refused. What needs the vocabulary (token ids) is checked by session_start(), and so is
+ * what a schema or a pattern says.
  */
 #ifndef ISOTHERM_LINK_PARAMS_H
 #define ISOTHERM_LINK_PARAMS_H
@@ -31,6 +31,8 @@ struct link_params {
     size_t n_stops;
     bool logprobs, logprobs_processed, echo;
     int64_t n_top_logprobs;
+    struct constrain_spec constraint; /* its value is borrowed from the JSON */
+    bool is_strict;                   /* json_schema.strict: nothing may cut the document */
 };
 
 /* `params` must outlive `out`. NULL stands for an empty object. `seed` is required. */

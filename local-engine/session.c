@@ -1,5 +1,5 @@
-/* session.c - a token passes: sampler, end ids, text with stop strings, counts; each may end the
- * choice, in this order.
+/* session.c - a token passes: constraint and sampler, end ids, text with stop strings, counts; each
+ * may end the choice, in this order.
  *
  * Tokens with log-probabilities are reported when their text is: a token that may still turn out
  * to belong to a stop string waits with its text. So each token is remembered with the place of
@@ -36,6 +36,7 @@ static void choice_release(struct session_choice *c)
     kvcache_free(c->cache);
     sampler_free(c->sampler);
     stop_free(c->stop);
+    constrain_state_free(c->constraint);
     free(c->tokens);
     free(c->spans);
     free(c->tops);
@@ -75,8 +76,32 @@ static bool choices_init(struct session *s, const struct session_request *r, con
     return true;
 }
 
+/* One state for each choice; they share what is compiled. */
+static bool constraints_init(struct session *s, const struct session_request *r,
+                             struct constrain_cache *k, struct engine_error *err)
+{
+    struct constrain *shared;
+    if (r->constraint.kind == CONSTRAIN_NOTHING) {
+        return true;
+    }
+    s->mask = malloc((size_t)s->n_vocab);
+    if (!s->mask) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
+    }
+    if (!constrain_cache_get(k, &r->constraint, &shared, err)) {
+        return false;
+    }
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < s->n_choices; i++) {
+        ok = constrain_state_new(&s->choices[i].constraint, shared, constrain_cache_trie(k), err);
+    }
+    constrain_free(shared);
+    return ok;
+}
+
 bool session_new(struct session **out, const struct session_request *r, const struct model *m,
-                 const struct tokenizer *t, struct engine_error *err)
+                 const struct tokenizer *t, struct constrain_cache *constraints,
+                 struct engine_error *err)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s) {
@@ -99,7 +124,7 @@ bool session_new(struct session **out, const struct session_request *r, const st
     s->logprobs = r->logprobs;
     s->logprobs_processed = r->logprobs_processed;
     s->n_top = r->n_top_logprobs;
-    if (!choices_init(s, r, m, err)) {
+    if (!choices_init(s, r, m, err) || !constraints_init(s, r, constraints, err)) {
         sampler_config_init(&s->sampling); /* still the caller's */
         session_release(s);
         return false;
@@ -121,6 +146,7 @@ void session_release(struct session *s)
     free(s->prompt);
     free(s->top);
     session_beam_free(s->beam);
+    free(s->mask);
     sampler_config_release(&s->sampling);
     free(s);
 }
@@ -408,6 +434,9 @@ static bool add_text(struct session *s, struct session_choice *c, int32_t id,
     size_t n, len;
     int matched;
     const char *bytes = session_piece(s, id, c->n_generated, &n);
+    if (c->constraint && !constrain_advance(c->constraint, bytes, n, err)) {
+        return false;
+    }
     bool may_match = c->n_generated > s->sampling.min_tokens;
     if (!stop_push(c->stop, bytes, n, may_match, &text, &len, &matched, err)) {
         return false;
@@ -421,6 +450,51 @@ static bool add_text(struct session *s, struct session_choice *c, int32_t id,
         c->matched_stop = matched;
     }
     return release_text(s, c, text, len, err);
+}
+
+/* ---- a constraint */
+
+/* The end token may come where the text is whole, whatever the constraint says of other tokens; so
+ * may those of stop_token_ids, which end the answer as well. */
+static void allow_ends(const struct session *s, const struct session_choice *c)
+{
+    size_t n;
+    const int32_t *eos = tokenizer_eos(s->tokenizer, &n);
+    bool is_complete = constrain_is_complete(c->constraint);
+    for (size_t i = 0; i < n; i++) {
+        s->mask[eos[i]] = is_complete;
+    }
+    for (size_t i = 0; i < s->sampling.n_stop_ids; i++) {
+        s->mask[s->sampling.stop_ids[i]] = is_complete;
+    }
+}
+
+/* Nothing can follow and no end token may be drawn: the text ends all the same. */
+static bool is_over(const struct session *s, const struct session_choice *c)
+{
+    size_t n_eos;
+    (void)tokenizer_eos(s->tokenizer, &n_eos);
+    bool can_end = c->n_generated >= s->sampling.min_tokens &&
+                   ((n_eos > 0 && !s->sampling.ignore_eos) || s->sampling.n_stop_ids > 0);
+    return c->constraint && constrain_is_final(c->constraint) && !can_end;
+}
+
+/* *mask: NULL without a constraint. */
+static bool find_mask(const struct session *s, const struct session_choice *c, const uint8_t **mask,
+                      struct engine_error *err)
+{
+    *mask = NULL;
+    if (!c->constraint) {
+        return true;
+    }
+    bool is_first = s->follows_nothing && c->n_generated == 0;
+    if (!(is_first ? constrain_mask_first(c->constraint, s->tokenizer, s->mask, err)
+                   : constrain_mask(c->constraint, s->mask, err))) {
+        return false;
+    }
+    allow_ends(s, c);
+    *mask = s->mask;
+    return true;
 }
 
 bool session_accept(struct session *s, struct session_choice *c, int32_t id,
@@ -447,7 +521,11 @@ static bool take(struct session *s, struct session_choice *c, const float *logit
                  struct engine_error *err)
 {
     struct session_token t = {.top = s->top};
-    if (!sampler_next(c->sampler, logits, NULL, &t.id, err)) {
+    const uint8_t *mask;
+    if (is_over(s, c)) {
+        return end_choice(s, c, "stop", err);
+    }
+    if (!find_mask(s, c, &mask, err) || !sampler_next(c->sampler, logits, mask, &t.id, err)) {
         return false;
     }
     if (s->gathers) {
@@ -472,12 +550,34 @@ void session_advance(struct session *s, struct session_choice *c, const float *l
     }
 }
 
+/* The given tokens are c's first ones. */
+static bool assume_given(struct session *s, struct session_choice *c, struct engine_error *err)
+{
+    const int32_t *ids = s->prompt + s->n_prompt - s->n_given;
+    struct engine_error own = {.code = ENGINE_OK};
+    for (size_t i = 0; c->constraint && i < s->n_given; i++) {
+        size_t n;
+        const char *bytes = session_piece(s, ids[i], (int64_t)i + 1, &n);
+        if (!constrain_advance(c->constraint, bytes, n, &own)) {
+            return engine_fail(err, own.code == ENGINE_INTERNAL ? ENGINE_BAD_PARAM : own.code,
+                               "generated",
+                               "the answer's form does not allow token %zu of "
+                               "'generated'",
+                               i);
+        }
+        c->n_generated++;
+    }
+    return sampler_assume(c->sampler, ids, s->n_given, err);
+}
+
 static bool distribute(struct session *s, const float *logits, struct engine_error *err)
 {
-    struct sampler *sampler = s->choices[0].sampler;
+    struct session_choice *c = &s->choices[0];
     struct distribution *d;
-    if (!sampler_assume(sampler, s->prompt + s->n_prompt - s->n_given, s->n_given, err) ||
-        !distribution_new(&d, sampler, &s->sampling, logits, s->n_vocab, s->n_distribution, err)) {
+    const uint8_t *mask;
+    if (!assume_given(s, c, err) || !find_mask(s, c, &mask, err) ||
+        !distribution_new(&d, c->sampler, &s->sampling, logits, mask, s->n_vocab, s->n_distribution,
+                          err)) {
         return false;
     }
     s->is_done = true;

@@ -23,7 +23,8 @@ struct session_choice {
     struct kvcache *cache;
     struct sampler *sampler;
     struct stop *stop;
-    int32_t last; /* to be evaluated next */
+    struct constrain_state *constraint; /* NULL: none */
+    int32_t last;                       /* to be evaluated next */
     bool is_done;
     bool is_idle;       /* with a beam: nothing of it is to be evaluated now */
     const char *finish; /* once is_done */
@@ -65,13 +66,14 @@ struct session {
     struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
     uint32_t turn;             /* whose row comes first in the next batch, when not all fit */
     bool is_done;
+    uint8_t *mask; /* [n_vocab] with a constraint */
 };
 
 /* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but
  * for collected text). */
 ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r,
                                     const struct model *m, const struct tokenizer *t,
-                                    struct engine_error *err);
+                                    struct constrain_cache *constraints, struct engine_error *err);
 /* Frees the memory alone. */
 void session_release(struct session *s);
 /* The prompt is evaluated, and these are the logits [n_vocab] after it: draws a first token of each

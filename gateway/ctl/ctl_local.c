@@ -25,7 +25,10 @@ enum option_kind {
     OPTION_FLAG,
     OPTION_TEXTS,
     OPTION_IDS,
-    OPTION_BIAS
+    OPTION_BIAS,
+    OPTION_SCHEMA, /* these three are members of structured_outputs */
+    OPTION_REGEX,
+    OPTION_CHOICE
 };
 
 /* Options that are parameters: the name with '-' for '_'. */
@@ -59,6 +62,9 @@ static const struct {
     {"logprobs", "logprobs", OPTION_FLAG},
     {"top-logprobs", "top_logprobs", OPTION_INT},
     {"logprobs-mode", "logprobs_mode", OPTION_WORD},
+    {"json-schema", "structured_outputs", OPTION_SCHEMA},
+    {"regex", "structured_outputs", OPTION_REGEX},
+    {"choice", "structured_outputs", OPTION_CHOICE},
 };
 enum { N_PARAMS = sizeof params_table / sizeof *params_table };
 
@@ -71,6 +77,9 @@ static const char *const value_names[] = {
     [OPTION_TEXTS] = "a text in UTF-8",
     [OPTION_IDS] = "token ids such as 5,17",
     [OPTION_BIAS] = "ID=BIAS such as 17=-5",
+    [OPTION_SCHEMA] = "a file with a JSON schema",
+    [OPTION_REGEX] = "a pattern in UTF-8",
+    [OPTION_CHOICE] = "a text in UTF-8",
 };
 
 enum other_option {
@@ -155,6 +164,13 @@ static bool add_bias(json_t *params, const char *name, const char *text)
     return json_object_set_new(collected(params, name, false), key, bias) == 0;
 }
 
+/* NULL: there is no such file, or it is no JSON; '-' is standard input. */
+static json_t *read_schema(const char *path)
+{
+    return strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_DECODE_ANY, NULL)
+                                  : json_load_file(path, JSON_DECODE_ANY, NULL);
+}
+
 /* false: the text is not what the parameter takes. */
 static bool add_param(json_t *params, size_t i, const char *text)
 {
@@ -173,9 +189,16 @@ static bool add_param(json_t *params, size_t i, const char *text)
     case OPTION_IDS:
         return json_object_set_new(params, name, parse_ids(text)) == 0;
     case OPTION_BIAS:
+        return add_bias(params, name, text);
+    case OPTION_SCHEMA:
+        return json_object_set_new(collected(params, name, false), "json", read_schema(text)) == 0;
+    case OPTION_REGEX:
+        return json_object_set_new(collected(params, name, false), "regex", json_string(text)) == 0;
+    case OPTION_CHOICE:
         break;
     }
-    return add_bias(params, name, text);
+    return json_array_append_new(collected(collected(params, name, false), "choice", true),
+                                 json_string(text)) == 0;
 }
 
 static bool take_other(int c, struct ctl_local_options *o)

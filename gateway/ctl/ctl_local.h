@@ -29,7 +29,10 @@
     "      --no-repeat-ngram-size N\n"                                                             \
     "      --logit-bias ID=BIAS   -100 to 100; may be given several times\n"                       \
     "      --sampler-order WORD   isotherm (default), hf, vllm, llama.cpp or sglang: whose order " \
-    "and boundary rules\n"
+    "and boundary rules\n"                                                                         \
+    "      --json-schema FILE     the answer is JSON that the schema allows\n"                     \
+    "      --regex PATTERN        the answer as a whole matches\n"                                 \
+    "      --choice TEXT          the answer is one of these; given several times\n"
 #define CTL_LOCAL_HELP_END                                                                         \
     "      --threads N            default: one a core, at most 8\n"                                \
     "      --json                 one JSON object at the end in place of text\n"                   \

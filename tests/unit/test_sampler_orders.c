@@ -309,7 +309,7 @@ static void test_distributions(void **state)
         a.config.min_p = 0.1;
         a.config.typical_p = 0.95;
         assert_true(sampler_new(&s, &a.config, (int32_t)N(p), NULL, 0, NULL, 0, 1, 0, NULL));
-        assert_true(distribution_new(&d, s, &a.config, logits, (int32_t)N(p), 10, NULL));
+        assert_true(distribution_new(&d, s, &a.config, logits, NULL, (int32_t)N(p), 10, NULL));
         assert_int_equal(d->n_tokens, N(p));
         size_t n = sampler_distribution(s, &ids, &last), n_left = 0;
         const struct distribution_stage *end = &d->stages[d->n_stages - 1];
