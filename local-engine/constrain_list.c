@@ -415,6 +415,10 @@ static void compiler_release(struct constrain_compiler *c)
         free(c->lists[i]->p);
         free(c->lists[i]);
     }
+    for (size_t i = 0; i < c->n_texts; i++) {
+        free(c->texts[i].key);
+    }
+    free(c->texts);
     free(c->lists);
     free(c->slots);
     free(c->paths);

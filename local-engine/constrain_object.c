@@ -176,7 +176,7 @@ static bool make_dfa(struct shape *s)
         ok = regex_add_text(&set, name, strlen(name), TAG_DECLARED, &inner);
     }
     if (ok && is_needed) {
-        ok = regex_dfa_init(&s->dfa, &set, &inner);
+        ok = constrain_dfa(s->c, &s->dfa, &set, &inner);
     }
     regex_set_release(&set);
     if (!ok && inner.code != ENGINE_OK) {

@@ -6,6 +6,7 @@
 #include "constrain_private.h"
 #include "room.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,10 +375,13 @@ bool constrain_patterns(struct constrain_compiler *c, const struct constrain_par
     return true;
 }
 
-/* The schema that has a pattern, for errors of the automaton. */
+/* An error of the automaton is that of the first schema with a pattern. */
 static bool bad_patterns(struct constrain_compiler *c, const struct constrain_parts *parts,
                          const struct engine_error *inner)
 {
+    if (inner->code == ENGINE_OK) {
+        return false; /* too much work: said already */
+    }
     for (size_t i = 0; i < parts->n; i++) {
         static const char *const names[] = {"pattern", "format"};
         for (size_t k = 0; k < 2; k++) {
@@ -389,38 +393,105 @@ static bool bad_patterns(struct constrain_compiler *c, const struct constrain_pa
     return constrain_bad_inner(c, 0, NULL, inner);
 }
 
+bool constrain_dfa(struct constrain_compiler *c, struct regex_dfa *d, const struct regex_set *set,
+                   struct engine_error *inner)
+{
+    enum { NODES_OF_A_UNIT = 32 };
+    if (!regex_dfa_init(d, set, inner)) {
+        return false;
+    }
+    if (!constrain_works(c, (set->n + d->work) / NODES_OF_A_UNIT)) {
+        regex_dfa_release(d);
+        return false;
+    }
+    return true;
+}
+
+/* All that is asked of a string, as text: yours; NULL: out of memory. */
+static char *key_of(const struct constrain_parts *parts, const struct constrain_range *length,
+                    size_t *len)
+{
+    char *key = NULL;
+    FILE *f = open_memstream(&key, len);
+    if (!f) {
+        return NULL;
+    }
+    (void)fprintf(f, "%u-%u", length->min, length->max);
+    for (size_t i = 0; i < parts->n; i++) {
+        static const char *const names[] = {"pattern", "format"};
+        for (size_t k = 0; k < 2; k++) {
+            const json_t *v = json_object_get(parts->p[i].schema, names[k]);
+            if (v) {
+                (void)fprintf(f, ";%s %zu:", names[k], json_string_length(v));
+                (void)fwrite(json_string_value(v), 1, json_string_length(v), f);
+            }
+        }
+    }
+    bool ok = !ferror(f);
+    if (fclose(f) != 0 || !ok) {
+        free(key);
+        return NULL;
+    }
+    return key;
+}
+
+static bool write_patterns(struct constrain_compiler *c, const struct constrain_parts *parts,
+                           const struct constrain_range *length, uint32_t rule)
+{
+    struct regex_set set = {.n = 0};
+    struct engine_error inner = {.code = ENGINE_OK};
+    struct regex_dfa d = {.n = 0};
+    int n;
+    bool ok = constrain_patterns(c, parts, &set, &n);
+    if (ok && n > 0) {
+        uint64_t want = ((UINT64_C(1) << n) - 1) | REGEX_WHOLE;
+        ok = constrain_dfa(c, &d, &set, &inner)
+                 ? constrain_text_of(c, &d, want, want, length->min, length->max, rule)
+                 : bad_patterns(c, parts, &inner);
+    } else if (ok) {
+        write_any(c->g, rule, length->min, length->max);
+    }
+    regex_dfa_release(&d);
+    regex_set_release(&set);
+    return ok;
+}
+
+/* The rule of these conditions: that of the same ones before, or a new one. */
+static bool text_rule(struct constrain_compiler *c, const struct constrain_parts *parts,
+                      const struct constrain_range *length, uint32_t *rule)
+{
+    size_t len;
+    char *key = key_of(parts, length, &len);
+    if (!key || !room_for(&c->texts, &c->texts_cap, c->n_texts + 1, sizeof *c->texts)) {
+        free(key);
+        return constrain_no_memory(c);
+    }
+    for (size_t i = 0; i < c->n_texts; i++) {
+        if (c->texts[i].len == len && memcmp(c->texts[i].key, key, len) == 0) {
+            *rule = c->texts[i].rule;
+            free(key);
+            return true;
+        }
+    }
+    *rule = grammar_rule(c->g);
+    c->texts[c->n_texts++] = (struct constrain_known_text){key, len, *rule};
+    return constrain_works(c, 1 + c->n_texts / 64) && write_patterns(c, parts, length, *rule);
+}
+
 bool constrain_string(struct constrain_compiler *c, const struct constrain_parts *parts,
                       uint32_t rule)
 {
     struct constrain_range length;
-    struct regex_set set = {.n = 0};
-    struct engine_error inner = {.code = ENGINE_OK};
-    struct regex_dfa d;
-    int n;
-    bool ok = constrain_range(c, parts, "minLength", "maxLength", &length) &&
-              constrain_patterns(c, parts, &set, &n);
-    if (!ok || length.is_empty || n == 0) {
-        regex_set_release(&set);
-        if (ok && !length.is_empty) {
-            bool is_plain = length.min == 0 && length.max == GRAMMAR_UNBOUNDED;
-            if (is_plain) {
-                grammar_call(c->g, grammar_start(c->g, rule), constrain_any_text(c),
-                             grammar_end(c->g, rule));
-            } else {
-                uint32_t counted = grammar_rule(c->g);
-                write_any(c->g, counted, length.min, length.max);
-                grammar_call(c->g, grammar_start(c->g, rule), counted, grammar_end(c->g, rule));
-            }
-        }
-        return ok;
+    uint32_t text = 0;
+    if (!constrain_range(c, parts, "minLength", "maxLength", &length)) {
+        return false;
     }
-    uint64_t tags = (UINT64_C(1) << n) - 1;
-    ok = regex_dfa_init(&d, &set, &inner) || bad_patterns(c, parts, &inner);
-    regex_set_release(&set);
-    if (ok) {
-        ok = constrain_text_of(c, &d, tags | REGEX_WHOLE, tags | REGEX_WHOLE, length.min,
-                               length.max, rule);
-        regex_dfa_release(&d);
+    if (length.is_empty) {
+        return true;
     }
-    return ok;
+    if (!text_rule(c, parts, &length, &text)) {
+        return false;
+    }
+    grammar_call(c->g, grammar_start(c->g, rule), text, grammar_end(c->g, rule));
+    return true;
 }

@@ -89,8 +89,8 @@ static bool matches(struct constrain_compiler *c, const struct constrain_parts *
     bool ok = constrain_patterns(c, parts, &set, &n);
     if (ok && n > 0) {
         uint64_t want = (UINT64_C(1) << n) - 1;
-        ok = constrain_works(c, set.n) && (regex_dfa_init(&d, &set, &inner) ||
-                                           constrain_bad_inner(c, parts->p[0].path, NULL, &inner));
+        ok = constrain_dfa(c, &d, &set, &inner) ||
+             (inner.code != ENGINE_OK && constrain_bad_inner(c, parts->p[0].path, NULL, &inner));
         if (ok) {
             *fits = (regex_tags(&d, json_string_value(v), json_string_length(v)) & want) == want;
             regex_dfa_release(&d);

@@ -46,6 +46,7 @@ static void close_over(struct maker *m, uint32_t from, bool begins, bool ends)
         const struct regex_node *node = &m->s->nodes[x - 1];
         uint32_t next[2] = {0, 0};
         m->closed[m->n_closed++] = x;
+        m->work++;
         if (node->kind == REGEX_SPLIT) {
             next[0] = node->a;
             next[1] = node->b;
@@ -59,7 +60,6 @@ static void close_over(struct maker *m, uint32_t from, bool begins, bool ends)
             }
         }
     }
-    m->work += m->n_closed;
 }
 
 static void begin_closure(struct maker *m)
@@ -311,6 +311,7 @@ static bool run(struct maker *m, struct engine_error *err)
                                (int)REGEX_STATES_MAX);
         }
     }
+    m->d->work = m->work;
     return ok || engine_fail(err, ENGINE_NOMEM, "", "out of memory for a pattern");
 }
 
