@@ -422,9 +422,24 @@ static bool check_search(const struct sampling *s, struct sampling_fault *f)
                          "'n' must not be above 'num_beams', which is at most %d, with beam search",
                          (int)widest);
     }
-    if (sampling_is_search(s) && (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) ||
-                                  sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA) ||
-                                  sampling_has(s, PARAM_STRUCTURED_OUTPUTS))) {
+    return true;
+}
+
+/* One word on what the answer must be. */
+static bool check_form(const struct sampling *s, struct sampling_fault *f)
+{
+    bool is_object = sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT),
+         is_schema = sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA),
+         is_structured = sampling_has(s, PARAM_STRUCTURED_OUTPUTS);
+    if (is_object && is_schema) {
+        return fault_set(f, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, "'response_format' has two types");
+    }
+    if (is_structured && (is_object || is_schema)) {
+        return fault_set(f, PARAM_STRUCTURED_OUTPUTS,
+                         "'structured_outputs' and 'response_format' both say what the answer must "
+                         "be: give one of them");
+    }
+    if ((is_object || is_schema || is_structured) && sampling_is_search(s)) {
         return fault_set(f, PARAM_USE_BEAM_SEARCH,
                          "a beam search takes no 'response_format' and no 'structured_outputs': "
                          "leave one of them out");
@@ -451,18 +466,7 @@ static bool check_together(const struct sampling *s, bool is_local, struct sampl
     if (sampling_has(s, PARAM_BEST_OF) && s->v[PARAM_BEST_OF].i < int_or(s, PARAM_N, 1)) {
         return fault_set(f, PARAM_BEST_OF, "'best_of' must not be below 'n'");
     }
-    if (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) &&
-        sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA)) {
-        return fault_set(f, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, "'response_format' has two types");
-    }
-    if (sampling_has(s, PARAM_STRUCTURED_OUTPUTS) &&
-        (sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_OBJECT) ||
-         sampling_has(s, PARAM_RESPONSE_FORMAT_JSON_SCHEMA))) {
-        return fault_set(f, PARAM_STRUCTURED_OUTPUTS,
-                         "'structured_outputs' and 'response_format' both say what the answer must "
-                         "be: give one of them");
-    }
-    return check_search(s, f);
+    return check_search(s, f) && check_form(s, f);
 }
 
 bool sampling_check(const struct sampling *s, bool is_local, struct sampling_fault *fault)

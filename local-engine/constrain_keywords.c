@@ -174,44 +174,64 @@ static bool is_size(const json_t *v)
     return json_is_number(v) && d >= 0 && d <= 1e9 && floor(d) == d;
 }
 
-/* NULL: right; else what it must be. */
-static const char *problem(enum shape shape, const json_t *v)
+static bool is_anything(const json_t *v)
 {
-    switch (shape) {
-    case SHAPE_ANY:
-        return NULL;
-    case SHAPE_SCHEMA:
-        return is_schema(v) ? NULL : "it must be a schema";
-    case SHAPE_SCHEMAS:
-        return all_values_are_schemas(v) ? NULL : "it must be an object of schemas";
-    case SHAPE_LIST:
-        return all_are(v, is_schema) && json_array_size(v) > 0
-                   ? NULL
-                   : "it must be a list of schemas, not empty";
-    case SHAPE_NAMES:
-        return all_are(v, is_text) ? NULL : "it must be a list of strings";
-    case SHAPE_SIZE:
-        return is_size(v) ? NULL : "it must be an integer from 0 to 1000000000";
-    case SHAPE_NUMBER:
-        return json_is_number(v) && isfinite(json_number_value(v)) ? NULL : "it must be a number";
-    case SHAPE_TEXT:
-        return json_is_string(v) ? NULL : "it must be a string";
-    case SHAPE_TYPE:
-        return is_type(v) || (all_are(v, is_type) && json_array_size(v) > 0)
-                   ? NULL
-                   : "it must be one of null, boolean, integer, number, string, array, object, or "
-                     "a list of them";
-    case SHAPE_VALUES:
-        return json_array_size(v) > 0 ? NULL : "it must be a list of at least one value";
-    case SHAPE_REF:
-        return json_is_string(v) && json_string_value(v)[0] == '#'
-                   ? NULL
-                   : "it must point into this schema: '#' and a JSON pointer";
-    case SHAPE_FALSE:
-        return json_is_false(v) ? NULL : "it is not supported: leave it out";
-    }
-    return NULL;
+    return v != NULL;
 }
+
+static bool is_schema_list(const json_t *v)
+{
+    return all_are(v, is_schema) && json_array_size(v) > 0;
+}
+
+static bool is_name_list(const json_t *v)
+{
+    return all_are(v, is_text);
+}
+
+static bool is_number(const json_t *v)
+{
+    return json_is_number(v) && isfinite(json_number_value(v));
+}
+
+static bool is_type_or_list(const json_t *v)
+{
+    return is_type(v) || (all_are(v, is_type) && json_array_size(v) > 0);
+}
+
+static bool is_value_list(const json_t *v)
+{
+    return json_array_size(v) > 0;
+}
+
+static bool is_ref(const json_t *v)
+{
+    return json_is_string(v) && json_string_value(v)[0] == '#';
+}
+
+static bool is_false(const json_t *v)
+{
+    return json_is_false(v);
+}
+
+static const struct {
+    bool (*is)(const json_t *v);
+    const char *right;
+} shapes[] = {
+    [SHAPE_ANY] = {is_anything, ""},
+    [SHAPE_SCHEMA] = {is_schema, "it must be a schema"},
+    [SHAPE_SCHEMAS] = {all_values_are_schemas, "it must be an object of schemas"},
+    [SHAPE_LIST] = {is_schema_list, "it must be a list of schemas, not empty"},
+    [SHAPE_NAMES] = {is_name_list, "it must be a list of strings"},
+    [SHAPE_SIZE] = {is_size, "it must be an integer from 0 to 1000000000"},
+    [SHAPE_NUMBER] = {is_number, "it must be a number"},
+    [SHAPE_TEXT] = {is_text, "it must be a string"},
+    [SHAPE_TYPE] = {is_type_or_list, "it must be one of null, boolean, integer, number, string, "
+                                     "array, object, or a list of them"},
+    [SHAPE_VALUES] = {is_value_list, "it must be a list of at least one value"},
+    [SHAPE_REF] = {is_ref, "it must point into this schema: '#' and a JSON pointer"},
+    [SHAPE_FALSE] = {is_false, "it is not supported: leave it out"},
+};
 
 bool constrain_check_keywords(struct constrain_compiler *c, const struct constrain_part *part)
 {
@@ -222,9 +242,8 @@ bool constrain_check_keywords(struct constrain_compiler *c, const struct constra
         if (!k) {
             return constrain_bad(c, part->path, name, "the keyword '%.60s' is not supported", name);
         }
-        const char *what = problem(k->shape, json_object_iter_value(it));
-        if (what) {
-            return constrain_bad(c, part->path, name, "%s", what);
+        if (!shapes[k->shape].is(json_object_iter_value(it))) {
+            return constrain_bad(c, part->path, name, "%s", shapes[k->shape].right);
         }
         if (strcmp(name, "format") == 0 &&
             !constrain_format_pattern(json_string_value(json_object_iter_value(it)))) {

@@ -14,13 +14,14 @@ bool room_for(void *array, size_t *cap, size_t n, size_t size)
     if (more > SIZE_MAX / size) {
         return false;
     }
-    void *p;
-    memcpy(&p, array, sizeof p);
-    p = realloc(p, more * size);
-    if (!p) {
+    void *old, *new;
+    memcpy(&old, array, sizeof old);
+    new = realloc(old, more * size);
+    if (!new) {
         return false;
     }
-    memcpy(array, &p, sizeof p);
+    memcpy(array, &new, sizeof new);
     *cap = more;
+    /* cppcheck-suppress memleak ; the caller's pointer has it now */
     return true;
 }

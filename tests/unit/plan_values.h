@@ -192,6 +192,9 @@ static void add_objects(struct values *vs, enum param p, const struct claim *c)
                      json_pack("{s:s, s:{s:o, s:{}}}", "type", "json_schema", "json_schema", "name",
                                text_of(len + more), "schema"));
         }
+    } else if (p == PARAM_STRUCTURED_OUTPUTS) {
+        add_json(vs, p, json_pack("{s:s}", "regex", "a"));
+        add_json(vs, p, json_pack("{s:[s,s]}", "choice", "a", "b"));
     } else if (p == PARAM_PREDICTION) {
         add_json(vs, p, json_pack("{s:s, s:s}", "type", "content", "content", "x"));
     }

@@ -66,7 +66,7 @@ static const struct shipped {
     {"tabbyapi", 35, 1},
     {"tgi", 37, 8},
     {"together", 52, 2},
-    {"vllm", 93, 32},
+    {"vllm", 93, 36},
     {"xai", 214, 0},
     {"zhipu-glm", 161, 14},
 };
