@@ -593,7 +593,7 @@ static void write_one(struct walk *w, uint64_t *seed, bool checks)
     for (int i = 0; i < 60; i++) {
         size_t n_ids = 0, len;
         assert_true(constrain_mask(s, mask, &err));
-        if (checks && i % 12 == 5) {
+        if (checks && i % 6 == 3) {
             check_mask(w, mask);
         }
         for (int32_t id = 0; id < w->trie->n_vocab; id++) {
@@ -622,18 +622,20 @@ static const char *const walked[] = {
     "{\"anyOf\":[{\"properties\":{\"a\":{\"$ref\":\"#\"}}},{\"properties\":{\"a\":{\"$ref\":\"#\"},"
     "\"b\":{\"type\":\"integer\"}}}]}",
     "{\"type\":\"string\",\"minLength\":3,\"maxLength\":9}",
+    "{\"type\":\"string\",\"minLength\":12,\"maxLength\":2000}",
+    "{\"type\":\"array\",\"items\":{\"const\":1},\"minItems\":8}",
+    "{\"anyOf\":[{\"type\":\"boolean\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#\"},"
+    "\"minItems\":1}]}",
     "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\",1]},\"minItems\":3,\"maxItems\":30}",
     "{\"properties\":{\"x\":{\"format\":\"date-time\"},\"y\":{\"type\":\"number\",\"minimum\":0.5}}"
     ","
     "\"required\":[\"x\",\"y\"],\"additionalProperties\":{\"type\":\"boolean\"}}",
 };
 
-static void test_masks(void **state)
+static void check_masks(const struct tokenizer *t, int n_runs)
 {
-    (void)state;
     static struct walk w;
     struct engine_error err = {.code = ENGINE_OK};
-    struct tokenizer *t = open_default();
     struct constrain_cache *k;
     uint64_t seed = 88172645463325252u;
     assert_true(constrain_cache_new(&k, t, tokenizer_n_vocab(t), &err));
@@ -646,12 +648,35 @@ static void test_masks(void **state)
         }
         json_decref(v);
         w.trie = constrain_cache_trie(k);
-        for (int run = 0; run < 12; run++) {
-            write_one(&w, &seed, run == 0);
+        for (int run = 0; run < n_runs; run++) {
+            write_one(&w, &seed, run % 12 == 0);
         }
         constrain_free(w.c);
     }
     constrain_cache_free(k);
+}
+
+static void test_masks(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_default();
+    check_masks(t, 12);
+    tokenizer_close(t);
+}
+
+/* Tokens that end one thing and begin another, several levels at once, as large vocabularies have
+ * them. */
+static void test_masks_across_levels(void **state)
+{
+    (void)state;
+    static const struct recipe r = {
+        .vocab = "\"\\\"}\":256,\"\\\"}}\":257,\"}}}\":258,\"]]\":259,\"]]]]]]\":260,\"],[\":261,"
+                 "\"{\\\"\":262,\"\\\":\":263,\"\\\",\\\"\":264,\"}]\":265,\"]}\":266,\"[[[\":267,"
+                 "\"aaaa\":268,"
+                 "\"aaa\\\"\":269,\"1,1,1\":270,\":{\\\"\":271,\"{\\\"a\\\":{\\\"a\\\":\":272,\"]]]"
+                 ",\":273"};
+    struct tokenizer *t = make(make_bytes_json, &r);
+    check_masks(t, 120);
     tokenizer_close(t);
 }
 
@@ -748,8 +773,9 @@ int main(void)
         cmocka_unit_test(test_objects),      cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_raw),          cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_raw_refusals), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_masks),        cmocka_unit_test(test_trie),
-        cmocka_unit_test(test_cache),        cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_masks),        cmocka_unit_test(test_masks_across_levels),
+        cmocka_unit_test(test_trie),         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_forgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
