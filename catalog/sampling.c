@@ -406,7 +406,17 @@ bool sampling_is_search(const struct sampling *s)
 
 static int rank_of(enum param p)
 {
-    return p == PARAM_USE_BEAM_SEARCH || p == PARAM_NUM_BEAMS ? -1 : (int)p;
+    switch (p) {
+    case PARAM_RESPONSE_FORMAT_JSON_OBJECT:
+    case PARAM_RESPONSE_FORMAT_JSON_SCHEMA:
+    case PARAM_STRUCTURED_OUTPUTS:
+        return -2; /* what the answer must be outlasts how it is found */
+    case PARAM_USE_BEAM_SEARCH:
+    case PARAM_NUM_BEAMS:
+        return -1;
+    default:
+        return (int)p;
+    }
 }
 
 bool sampling_is_before(enum param a, enum param b)
@@ -438,11 +448,6 @@ static bool check_form(const struct sampling *s, struct sampling_fault *f)
         return fault_set(f, PARAM_STRUCTURED_OUTPUTS,
                          "'structured_outputs' and 'response_format' both say what the answer must "
                          "be: give one of them");
-    }
-    if ((is_object || is_schema || is_structured) && sampling_is_search(s)) {
-        return fault_set(f, PARAM_USE_BEAM_SEARCH,
-                         "a beam search takes no 'response_format' and no 'structured_outputs': "
-                         "leave one of them out");
     }
     return true;
 }

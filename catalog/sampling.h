@@ -156,7 +156,8 @@ bool sampling_is_neutral(enum param p, struct value v);
 bool sampling_is_search(const struct sampling *s);
 
 /* Which of two that may not travel together is kept, if both ask for something: the order of the
- * table, but a search comes first. It is asked for, where a temperature is often sent by habit. */
+ * table, but the form of the answer comes first, and a search second. They are asked for, where a
+ * temperature is often sent by habit. */
 bool sampling_is_before(enum param a, enum param b);
 
 /* Equal in type and value (JSON by json_equal; an int and a number of the same value are equal). */
