@@ -1,4 +1,5 @@
 """Random chat requests over the whole parameter schema, for every provider of the catalog and the models that its claims name."""
+import itertools
 import json
 import random
 import re
@@ -6,6 +7,7 @@ import re._parser as patterns
 import subprocess
 import time
 
+from account_check import is_neutral
 from e2e import BUILD
 
 DAY = time.strftime("%Y-%m-%d", time.gmtime())
@@ -185,16 +187,49 @@ def policy(rng):
     return {k: v for k, v in p.items() if v is not None}
 
 
+def token_of(number):
+    return f"case-{number:08d}-"
+
+
+def made(number, p, model, body, wrong=None):
+    return {"number": number, "token": token_of(number), "provider": p, "wrong": wrong, "retired": p.has_ended(model, DAY), "served": p.is_served(model, DAY),
+            "body": dict(body, model=f"{p.name}/{model}")}
+
+
+def value_that(asks, name):
+    """the first that asks for something, or for nothing; None: there is none"""
+    rng = random.Random(name)
+    return next((v for v in (MAKE[name](rng) for _ in range(100)) if is_neutral(name, v) != asks), None)
+
+
+def pairs_in_one_field(p):
+    """-> the values of two parameters that a provider has in one field: each that asks for nothing beside each that does, both, neither"""
+    for a, b in itertools.combinations(sorted(set(p.paths) & set(MAKE)), 2):
+        if set(p.paths[a]) & set(p.paths[b]):
+            for a_asks, b_asks in itertools.product((True, False), repeat=2):
+                values = {a: value_that(a_asks, a), b: value_that(b_asks, b)}
+                if None not in values.values() and (values.get("logprobs", True) or not values.get("top_logprobs")):
+                    yield values
+
+
+def field_cases(first, all_providers):
+    """what random requests seldom meet, at every model: two parameters for one field"""
+    wanted = [(p, model, values) for p in all_providers for values in pairs_in_one_field(p) for model in p.models]
+    return [made(i, p, model, {"messages": [{"role": "user", "content": f"Tell a story about {token_of(i)}"}],
+                               "isotherm": {"on_unsupported": "drop", "allow_retired": True}, **values})
+            for i, (p, model, values) in enumerate(wanted, first)]
+
+
 def case(number, rng, all_providers):
     p = rng.choice(all_providers)
     if rng.random() < 0.5:  # most providers speak one dialect: the others come as often as it
         dialect = rng.choice(sorted({q.dialect for q in all_providers}))
         p = rng.choice([q for q in all_providers if q.dialect == dialect])
-    token = f"case-{number:08d}-"
-    messages = [{"role": "user", "content": f"Tell a story about {token} please, as JSON"}]
+    messages = [{"role": "user", "content": f"Tell a story about {token_of(number)} please, as JSON"}]
     if rng.random() < 0.3:
         messages.insert(0, {"role": "system", "content": "Be short"})
-    body = {"model": f"{p.name}/{rng.choice(p.models)}", "messages": messages, "isotherm": policy(rng)}
+    model = rng.choice(p.models)
+    body = {"model": None, "messages": messages, "isotherm": policy(rng)}
     names = rng.sample(sorted(MAKE), rng.randint(1, 16))
     for name in names:
         body[name] = MAKE[name](rng)
@@ -231,8 +266,7 @@ def case(number, rng, all_providers):
             body["logprobs"] = True
     keys = list(body)
     rng.shuffle(keys)
-    model = body["model"].removeprefix(p.name + "/")
-    return {"number": number, "token": token, "provider": p, "wrong": wrong, "retired": p.has_ended(model, DAY), "served": p.is_served(model, DAY), "body": {k: body[k] for k in keys}}
+    return made(number, p, model, {k: body[k] for k in keys}, wrong)
 
 
 def cases(seed, first, n, all_providers):

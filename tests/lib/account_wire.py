@@ -53,7 +53,7 @@ class Reader:
     def __init__(self, dialect, paths, body, asked):
         self.body = json.loads(json.dumps(body))
         self.found, self.where = {}, {}
-        self.dialect, self.paths, self.asked = dialect, paths, asked
+        self.dialect, self.paths, self.asked, self.is_raw = dialect, paths, asked, "prompt" in body
         for key in STRUCTURE:
             self.body.pop(key, None)
         if dialect == "dashscope":
@@ -98,11 +98,12 @@ class Reader:
             self.read_count(root + "logprobs", value)
 
     def read_count(self, path, value):
-        """a number of alternatives; 1: the token itself, without any"""
-        self.found["logprobs"], self.where["logprobs"] = True, path
-        if "top_logprobs" in self.asked or value > 1:
-            alone = value == 1 and self.asked.get("top_logprobs") == 0
-            self.found["top_logprobs"], self.where["top_logprobs"] = 0 if alone else value, path
+        """a number of alternatives says both; with what the token alone takes (1, of raw completions 0) it says `logprobs` and nothing else: a
+        top_logprobs of 0 is then no value that stands there under another name"""
+        alone = 0 if self.is_raw else 1
+        self.found["logprobs"], self.where["logprobs"] = value >= alone, path
+        if self.asked.get("top_logprobs") or value > alone:
+            self.found["top_logprobs"], self.where["top_logprobs"] = value, path
         take(self.body, path)
 
     def read_dashscope(self):

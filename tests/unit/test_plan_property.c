@@ -520,6 +520,50 @@ static void check_policy(const struct trial *t, const struct plan *p)
     }
 }
 
+/* ---- names */
+
+/* The first or the last word of the path is the parameter's own. */
+static bool is_named_so(const char *wire, enum param q)
+{
+    bool is_format =
+        q == PARAM_RESPONSE_FORMAT_JSON_OBJECT || q == PARAM_RESPONSE_FORMAT_JSON_SCHEMA;
+    const char *name = is_format ? "response_format" : sampling_table[q].name;
+    size_t first = strcspn(wire, "."), len = strlen(name), all = strlen(wire);
+    bool is_last = all > len && wire[all - len - 1] == '.' && strcmp(wire + all - len, name) == 0;
+    return is_last || (first == len && strncmp(wire, name, len) == 0);
+}
+
+static size_t count_of(const struct plan *p, enum param q, enum action action)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_adj; i++) {
+        n += p->adj[i].param == q && p->adj[i].action == action;
+    }
+    return n;
+}
+
+/* Another name is said, once; but what asks for nothing is not what stands in a field of two. */
+static void check_names(const struct trial *t, const struct plan *p)
+{
+    for (int i = 0; i < PARAM_COUNT; i++) {
+        enum param q = (enum param)i;
+        if (!sampling_has(&t->asked, q) || !sampling_has(&p->send, q) ||
+            count_of(p, q, ACTION_ADDED) > 0) {
+            continue;
+        }
+        bool is_shared = false;
+        for (int k = 0; k < PARAM_COUNT; k++) {
+            is_shared = is_shared || (k != i && sampling_has(&p->send, (enum param)k) &&
+                                      strcmp(p->wire[k], p->wire[q]) == 0);
+        }
+        bool is_lost = is_shared && sampling_is_neutral(q, p->send.v[q]);
+        size_t wanted = !is_named_so(p->wire[q], q) && !is_lost ? 1 : 0;
+        if (count_of(p, q, ACTION_RENAMED) != wanted) {
+            show(t, p, wanted ? "another name unsaid" : "said to be another name", q);
+        }
+    }
+}
+
 static bool is_same_list(const struct plan *a, const struct plan *b)
 {
     for (size_t i = 0; i < a->n_adj; i++) {
@@ -565,6 +609,7 @@ static void try_one(const struct trial *t)
     n_routes[p.route]++;
     if (p.route == PLAN_TARGET) {
         check_sent(t, &p);
+        check_names(t, &p);
         check_calls(t, &p);
     }
     check_choices(t, &p);
