@@ -119,10 +119,10 @@ class Provider:
                 continue  # a list of samplers, another thing of that name
             if c["wire"] and c["variant"] != "disputed" and not set(c["wire"]) & set(" ()={["):
                 self.paths.setdefault(c["param"], []).append(c["wire"])
-        self.paths = {p: sorted(set(w), key=lambda x: -x.count(".")) for p, w in self.paths.items()}
+        self.paths = {p: sorted(set(w), key=lambda x: (-x.count("."), x)) for p, w in self.paths.items()}
         self.ends = {p: ({c["max"] for c in rows if c["param"] == p} - {None}, {c["min"] for c in rows if c["param"] == p} - {None}) for p in ("n", "seed")}
         self.rows = [c for c in rows if c["models"] != "*" and c["variant"] in ("current", "conditional")]
-        found = {example(pattern, rng) for pattern in {c["models"] for c in rows} - {"*"} for _ in range(3)} - {None}
+        found = {example(pattern, rng) for pattern in sorted({c["models"] for c in rows} - {"*"}) for _ in range(3)} - {None}
         self.models = sorted(found | ({source["stand_in"]} if source.get("stand_in") else set()) | {"model-nobody-knows"})
         listed = schema_models(name)
         self.models = [m for m in self.models if m in listed] or listed if listed else self.models
