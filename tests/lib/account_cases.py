@@ -237,6 +237,8 @@ def case(number, rng, all_providers):
         body["max_tokens"] = 2  # what the local engine answers is to be short
     if body.get("top_logprobs"):
         body["logprobs"] = True
+    if body.get("no_repeat_ngram_size") and "response_format" in body:
+        body["no_repeat_ngram_size"] = 64  # JSON repeats its quotes: with a small one the local engine finds no token, and says so
     if body.get("use_beam_search") or body.get("num_beams", 1) > 1:
         body["n"] = min(body.get("n") or 1, body.get("num_beams", 64))
     if "best_of" in body:
