@@ -15,12 +15,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { DECODE_ROWS = 64, PREFILL_ROWS = 64, ROWS = DECODE_ROWS + PREFILL_ROWS };
+/* Tokenizer, logits of a few rows, scratch: 20 to 27 MB were measured at 152 thousand tokens. */
+enum { BYTES_PER_TOKEN = 192 };
 enum { SESSIONS_DEFAULT = 16, THREADS_DEFAULT_MAX = 8, THREADS_MAX = 64 };
 static_assert(PREFILL_ROWS >= ENGINE_SESSIONS_MAX, "a row for each");
 
@@ -35,8 +38,10 @@ struct engine {
     struct model *model;
     struct tokenizer *tokenizer;
     struct constrain_cache *constraints;
+    struct tokenizer_source source;
     char *chat_template; /* the text in the model's files, or NULL */
     size_t chat_template_len;
+    int n_threads;
     struct model_worker *worker;
     const struct model_shape *shape;
     struct session *sessions[ENGINE_SESSIONS_MAX]; /* running ones */
@@ -46,6 +51,7 @@ struct engine {
     size_t n_rows, n_wanted;
     float *logits; /* [ROWS][n_vocab]; pages that are never used cost nothing */
     int64_t weight_bytes;
+    char config_hash[9];
     char fingerprint[160];
 };
 
@@ -72,47 +78,134 @@ static bool check_end_ids(const struct engine *e, struct engine_error *err)
     return true;
 }
 
-/* The other files of the model: beside a .gguf file, in the folder else. */
-static const char *folder_of(const struct engine *e)
+/* Adds a file's name and bytes; one that is not there adds nothing. false: it cannot be read. */
+static bool add_file(struct sha256 *sum, const char *folder, const char *name)
 {
-    return weights_folder(model_weights(e->model));
+    char path[4096], bytes[16384];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
+        return false;
+    }
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        return errno == ENOENT;
+    }
+    sha256_update(sum, name, strlen(name) + 1);
+    size_t n;
+    while ((n = fread(bytes, 1, sizeof bytes, f)) > 0) {
+        sha256_update(sum, bytes, n);
+    }
+    bool ok = !ferror(f);
+    (void)fclose(f); /* it was only read */
+    return ok;
 }
 
-static bool open_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
+/* The first eight hex digits. */
+static void shorten(struct sha256 *sum, char out[9])
 {
-    int n_threads = o && o->n_threads > 0 ? o->n_threads : threads_default();
-    n_threads = n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
+    char hex[65];
+    uint8_t digest[32];
+    sha256_final(sum, digest);
+    sha256_hex(digest, hex);
+    (void)snprintf(out, 9, "%.8s", hex);
+}
+
+/* Of all files that decide about begin and end tokens and about messages; "none" where one cannot
+ * be read. */
+static void hash_configs(struct engine *e)
+{
+    static const char *const names[] = {"config.json", "generation_config.json",
+                                        "tokenizer_config.json", "chat_template.jinja",
+                                        "chat_template.json"};
+    struct sha256 sum;
+    bool ok = true;
+    sha256_init(&sum);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ok = add_file(&sum, weights_folder(model_weights(e->model)), names[i]) && ok;
+    }
+    shorten(&sum, e->config_hash);
+    if (!ok) {
+        (void)snprintf(e->config_hash, sizeof e->config_hash, "none");
+    }
+}
+
+
+static bool map_parts(struct engine *e, struct engine_error *err)
+{
     if (!model_open(&e->model, e->path, err)) {
         return false;
     }
+    const struct weights *w = model_weights(e->model);
     e->shape = model_get_shape(e->model);
-    e->weight_bytes = (int64_t)weights_file_bytes(model_weights(e->model));
-    if (!tokenizer_source_open(&e->tokenizer, model_weights(e->model), err) ||
-        !check_end_ids(e, err) ||
-        !constrain_cache_new(&e->constraints, e->tokenizer, e->shape->n_vocab, err) ||
-        !chat_source_read(model_weights(e->model), &e->chat_template, &e->chat_template_len, err) ||
-        !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
-        return false;
-    }
-    e->logits = calloc((size_t)ROWS * (size_t)e->shape->n_vocab, sizeof *e->logits);
-    return e->logits || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
+    e->weight_bytes = (int64_t)weights_file_bytes(w);
+    hash_configs(e);
+    return tokenizer_source_open(&e->source, w, err) &&
+           chat_source_read(w, &e->chat_template, &e->chat_template_len, err);
 }
 
-bool engine_open(struct engine **out, const char *path, const struct engine_options *o,
-                 struct engine_error *err)
+bool engine_map(struct engine **out, const char *path, const struct engine_options *o,
+                struct engine_error *err)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
     }
     int n_max = o && o->n_sessions_max > 0 ? o->n_sessions_max : SESSIONS_DEFAULT;
+    int n_threads = o && o->n_threads > 0 ? o->n_threads : threads_default();
     e->n_sessions_max = n_max < ENGINE_SESSIONS_MAX ? (size_t)n_max : ENGINE_SESSIONS_MAX;
+    e->n_threads = n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
     e->path = strdup(path);
     if (!e->path) {
         engine_close(e);
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
     }
-    if (!open_parts(e, o, err)) {
+    if (!map_parts(e, err)) {
+        engine_close(e);
+        return false;
+    }
+    *out = e;
+    return true;
+}
+
+bool engine_load(struct engine *e, struct engine_error *err)
+{
+    assert(!e->logits);
+    if (!tokenizer_source_read(&e->source, &e->tokenizer, err) || !check_end_ids(e, err) ||
+        !constrain_cache_new(&e->constraints, e->tokenizer, e->shape->n_vocab, err) ||
+        !model_worker_new(&e->worker, e->model, ROWS, e->n_threads, err)) {
+        engine_unload(e);
+        return false;
+    }
+    e->logits = calloc((size_t)ROWS * (size_t)e->shape->n_vocab, sizeof *e->logits);
+    if (!e->logits) {
+        engine_unload(e);
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
+    }
+    return true;
+}
+
+void engine_unload(struct engine *e)
+{
+    assert(e->n_sessions == 0);
+    model_worker_free(e->worker);
+    constrain_cache_free(e->constraints);
+    tokenizer_close(e->tokenizer);
+    free(e->logits);
+    e->worker = NULL;
+    e->constraints = NULL;
+    e->tokenizer = NULL;
+    e->logits = NULL;
+    weights_forget(model_weights(e->model));
+    (void)malloc_trim(0);
+}
+
+bool engine_open(struct engine **out, const char *path, const struct engine_options *o,
+                 struct engine_error *err)
+{
+    struct engine *e;
+    if (!engine_map(&e, path, o, err)) {
+        return false;
+    }
+    if (!engine_load(e, err)) {
         engine_close(e);
         return false;
     }
@@ -125,12 +218,11 @@ void engine_close(struct engine *e)
     if (!e) {
         return;
     }
-    assert(e->n_sessions == 0);
-    model_worker_free(e->worker);
-    constrain_cache_free(e->constraints);
-    tokenizer_close(e->tokenizer);
-    model_close(e->model);
-    free(e->logits);
+    if (e->model) {
+        engine_unload(e);
+        tokenizer_source_close(&e->source);
+        model_close(e->model);
+    }
     free(e->chat_template);
     free(e->path);
     free(e);
@@ -162,57 +254,34 @@ int64_t engine_weight_bytes(const struct engine *e)
     return e->weight_bytes;
 }
 
-/* Adds a file's name and bytes; one that is not there adds nothing. false: it cannot be read. */
-static bool add_file(struct sha256 *sum, const char *folder, const char *name)
+int64_t engine_loaded_bytes(const struct engine *e)
 {
-    char path[4096], bytes[16384];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
-        return false;
-    }
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        return errno == ENOENT;
-    }
-    sha256_update(sum, name, strlen(name) + 1);
-    size_t n;
-    while ((n = fread(bytes, 1, sizeof bytes, f)) > 0) {
-        sha256_update(sum, bytes, n);
-    }
-    bool ok = !ferror(f);
-    (void)fclose(f); /* it was only read */
-    return ok;
+    return e->weight_bytes + (int64_t)BYTES_PER_TOKEN * e->shape->n_vocab;
 }
 
-/* First eight hex digits of the SHA-256 of these files; "none" where one cannot be read. */
-static void hash_files(const char *folder, const char *const *names, size_t n, char out[9])
+/* A tokenizer that lies in the weights' file is part of their hash. */
+static void hash_tokenizer(const struct engine *e, char out[9])
 {
-    char hex[65];
-    uint8_t digest[32];
+    static const char name[] = "tokenizer.json";
     struct sha256 sum;
-    bool ok = true;
     sha256_init(&sum);
-    for (size_t i = 0; i < n; i++) {
-        ok = add_file(&sum, folder, names[i]) && ok;
+    if (e->source.files) {
+        size_t n;
+        const unsigned char *bytes = tokenizer_files_json(e->source.files, &n);
+        sha256_update(&sum, name, sizeof name);
+        sha256_update(&sum, bytes, n);
     }
-    sha256_final(&sum, digest);
-    sha256_hex(digest, hex);
-    (void)snprintf(out, 9, "%.8s", ok ? hex : "none");
+    shorten(&sum, out);
 }
 
 const char *engine_fingerprint(struct engine *e)
 {
-    /* all that decide about begin and end tokens and about messages, too */
-    static const char *const configs[] = {"config.json", "generation_config.json",
-                                          "tokenizer_config.json", "chat_template.jinja",
-                                          "chat_template.json"};
-    static const char *const tokenizers[] = {"tokenizer.json"};
     if (!e->fingerprint[0]) {
-        char config[9], tokenizer[9];
-        hash_files(folder_of(e), configs, sizeof configs / sizeof *configs, config);
-        hash_files(folder_of(e), tokenizers, 1, tokenizer);
+        char tokenizer[9];
+        hash_tokenizer(e, tokenizer);
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
                        "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
-                       ENGINE_VERSION, model_hash(e->model), config, tokenizer);
+                       ENGINE_VERSION, model_hash(e->model), e->config_hash, tokenizer);
     }
     return e->fingerprint;
 }

@@ -29,15 +29,27 @@ struct engine_options {
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
                                     const struct engine_options *o, struct engine_error *err);
 void engine_close(struct engine *e);
+/* In two steps, for who can open no files later, and again and again. Mapped: the files are opened,
+ * mapped and looked at; shape, bytes and the chat template are known, nothing else may be asked.
+ * engine_load() opens nothing and may run on another thread, beside other engines' steps; where it
+ * fails the engine is still mapped. engine_unload() is for a loaded one without sessions and gives
+ * its memory back. A file that another replaces is read as it was when it was mapped. */
+ENGINE_WARN_UNUSED bool engine_map(struct engine **out, const char *path,
+                                   const struct engine_options *o, struct engine_error *err);
+ENGINE_WARN_UNUSED bool engine_load(struct engine *e, struct engine_error *err);
+void engine_unload(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model *engine_model(const struct engine *e); /* for measuring it alone */
 /* The text of the chat template in the model's files, for chat_open(); NULL: there is none. */
 const char *engine_chat_template(const struct engine *e, size_t *len);
 const struct model_shape *engine_shape(const struct engine *e);
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
+/* What it takes when loaded: the weights, read or not, and an estimate of the rest; caches of keys
+ * and values come on top. */
+int64_t engine_loaded_bytes(const struct engine *e);
 /* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the
  * configuration (config.json, generation_config.json, tokenizer_config.json, chat_template.*) and
- * of the tokenizer. Part of the fingerprint. The first call reads the files. */
+ * of the tokenizer. Part of the fingerprint. The first call reads all weights; it opens nothing. */
 const char *engine_fingerprint(struct engine *e);
 
 /* A request. Strings and arrays are borrowed until session_start returns. */

@@ -641,6 +641,5 @@ bool job_model_init(struct job_model *m, struct engine *e, const char *chat_temp
 void job_model_release(struct job_model *m)
 {
     chat_close(m->chat);
-    engine_close(m->engine);
     *m = (struct job_model){.engine = NULL};
 }

@@ -14,8 +14,10 @@
  *  - detokenize: id, model, ids; answered by one text frame and done
  *
  * From the engine
- *  - ready: engine (its version), models [{id, family, context, vocab, params, bytes,
- *    fingerprint}], refused [{id, error}]
+ *  - ready: engine (its version), models [{id, state, family, context, vocab, params, bytes (of the
+ *    files), memory (when loaded), dtype}], refused [{id, error}]
+ *  - state: model, state ("unloaded", "loading", "loaded", "failed"), error (null where there is
+ *    none); whenever it changes
  *  - begin: id, prompt_tokens, fingerprint
  *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]
  *  - finish: id, choice, reason ("stop" or "length"), stop (the matched string or null), tokens

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 bool weights_type(const char *name, enum kernels_type *type)
@@ -183,6 +184,15 @@ uint64_t weights_file_bytes(const struct weights *w)
         sum += n;
     }
     return sum;
+}
+
+void weights_forget(const struct weights *w)
+{
+    for (size_t i = 0; i < n_files(w); i++) {
+        size_t n;
+        const unsigned char *bytes = file_bytes(w, i, &n);
+        (void)madvise((void *)(uintptr_t)bytes, n, MADV_DONTNEED); /* a file's, so nothing is lost */
+    }
 }
 
 void weights_hash(const struct weights *w, char hex[65])

@@ -37,8 +37,8 @@ static void *serve(void *ud)
     return NULL;
 }
 
-/* The next frame, yours. NULL: the other side has closed. */
-static json_t *receive(void)
+/* The next frame, also one about a model's state; yours. NULL: the other side has closed. */
+static json_t *receive_any(void)
 {
     for (;;) {
         const char *frame;
@@ -70,6 +70,26 @@ static const char *string_of(const json_t *o, const char *key)
 static int64_t int_of(const json_t *o, const char *key)
 {
     return json_integer_value(json_object_get(o, key));
+}
+
+/* The next one of a call, or ready. */
+static json_t *receive(void)
+{
+    json_t *o = receive_any();
+    while (o && strcmp(string_of(o, "op"), "state") == 0) {
+        json_decref(o);
+        o = receive_any();
+    }
+    return o;
+}
+
+static void expect_state(const char *model, const char *state)
+{
+    json_t *o = receive_any();
+    assert_string_equal(string_of(o, "op"), "state");
+    assert_string_equal(string_of(o, "model"), model);
+    assert_string_equal(string_of(o, "state"), state);
+    json_decref(o);
 }
 
 static void say(const char *fmt, ...)
@@ -126,7 +146,7 @@ static int setup(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     peer.fd = fds[0];
     link_reader_init(&peer.reader);
-    assert_true(schedule_new(&peer.s, fds[1], 1, NULL));
+    assert_true(schedule_new(&peer.s, fds[1], &(struct models_options){.n_threads = 1}, NULL));
     assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
@@ -161,14 +181,67 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 2);
-    assert_int_equal(json_array_size(refused), 2);
+    assert_int_equal(json_array_size(models), 3);
+    assert_int_equal(json_array_size(refused), 1);
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
     assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
+    assert_string_equal(string_of(json_array_get(models, 1), "state"), "unloaded");
     assert_string_equal(string_of(json_array_get(refused, 0), "id"), "none");
-    assert_non_null(strstr(string_of(json_array_get(refused, 1), "error"), "chatml"));
     json_decref(o);
+    expect_state("tales", "loading"); /* the first one, before anybody asks */
+    expect_state("tales", "loaded");
+}
+
+/* What cannot be known before it is loaded fails those who wait for it, and nobody else. */
+static void test_on_demand(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    expect_state("tales", "loading");
+    expect_state("tales", "loaded");
+    say("{\"op\":\"tokenize\",\"id\":1,\"model\":\"plain\",\"text\":\"Once\"}");
+    expect_state("plain", "loading");
+    expect_state("plain", "loaded");
+    json_decref(answer_of(1, "done", text));
+    for (int id = 2; id < 4; id++) {
+        say("{\"op\":\"tokenize\",\"id\":%d,\"model\":\"markers\",\"text\":\"Once\"}", id);
+        if (id == 2) {
+            expect_state("markers", "loading");
+            expect_state("markers", "failed");
+        }
+        json_t *o = answer_of(id, "error", text);
+        assert_string_equal(string_of(o, "code"), "invalid_parameter");
+        assert_non_null(strstr(string_of(o, "text"), "chatml"));
+        json_decref(o);
+    }
+    generate(5, ONCE, "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
+    json_decref(answer_of(5, "done", text));
+    assert_string_equal(text, ", there was");
+}
+
+/* Requests that come before their model is there wait in order, can be cancelled, and their ids
+ * are taken. */
+static void test_requests_wait_for_their_model(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    for (int id = 1; id <= 3; id++) {
+        say("{\"op\":\"generate\",\"id\":%d,\"model\":\"plain\",\"prompt\":\"Once\",\"params\":{"
+            "\"seed\":1,\"temperature\":0,\"max_tokens\":2}}",
+            id);
+    }
+    say("{\"op\":\"cancel\",\"id\":2}");
+    say("{\"op\":\"tokenize\",\"id\":4,\"model\":\"plain\",\"text\":\"Once\"}");
+    for (int n_done = 0; n_done < 3;) {
+        json_t *o = receive();
+        n_done += strcmp(string_of(o, "op"), "done") == 0;
+        json_decref(o);
+    }
+    say("{\"op\":\"tokenize\",\"id\":2,\"model\":\"plain\",\"text\":\"Once\"}");
+    json_decref(answer_of(2, "done", text)); /* nothing came of the one that was cancelled */
 }
 
 static void test_text(void **state)
@@ -389,6 +462,8 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     const struct CMUnitTest tests[] = {
         TEST(test_ready),
+        TEST(test_on_demand),
+        TEST(test_requests_wait_for_their_model),
         TEST(test_text),
         TEST(test_tokens),
         TEST(test_errors),
