@@ -128,7 +128,6 @@ static void hash_configs(struct engine *e)
     }
 }
 
-
 static bool map_parts(struct engine *e, struct engine_error *err)
 {
     if (!model_open(&e->model, e->path, err)) {

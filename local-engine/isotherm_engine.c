@@ -3,8 +3,9 @@
  *
  * It reads files that somebody downloaded and text that anybody sent, so it gives up what it does
  * not need: new privileges, core files (they would hold prompts), and, once the models' files are
- * mapped, every system call but a few. Whatever it is talked into then, it can neither open a file nor a
- * socket nor start a program; a call outside the list kills it, and the daemon starts it again.
+ * mapped, every system call but a few. Whatever it is talked into then, it can neither open a file
+ * nor a socket nor start a program; a call outside the list kills it, and the daemon starts it
+ * again.
  */
 #include "engine.h"
 #include "schedule.h"
@@ -40,11 +41,11 @@ enum { THREADS_MAX = 256 };
 static const char usage[] =
     "usage: isotherm-engine --fd N [--threads N] [--memory-max N] NAME=FOLDER[?template=NAME]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
-    "  --fd N        the open socket to serve, usually 3\n"
-    "  --threads N   0 to 256; 0, the default: one a core, at most 8\n"
+    "  --fd N          the open socket to serve, usually 3\n"
+    "  --threads N     0 to 256; 0, the default: one a core, at most 8\n"
     "  --memory-max N  bytes for all loaded models together; 0, the default: no limit\n"
-    "  --version     print the version\n"
-    "  --help        this text\n";
+    "  --version       print the version\n"
+    "  --help          this text\n";
 
 struct options {
     int fd;
@@ -103,9 +104,9 @@ static int allow_threads(scmp_filter_ctx c)
 {
     int rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     return rc ? rc
-              : seccomp_rule_add(c, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                                 SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VFORK,
-                                         CLONE_THREAD));
+              : seccomp_rule_add(
+                    c, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                    SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VFORK, CLONE_THREAD));
 }
 
 /* For all threads of the process. */

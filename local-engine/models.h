@@ -24,8 +24,8 @@ struct models;
 struct served {
     char *name;
     enum models_state state;
-    struct engine *engine;  /* mapped; NULL: the files are damaged */
-    struct job_model model; /* of a LOADED one */
+    struct engine *engine;   /* mapped; NULL: the files are damaged */
+    struct job_model model;  /* of a LOADED one */
     struct engine_error err; /* why it is FAILED, or was not loaded */
     bool is_full;            /* no slot: until a job of it ends */
     /* models.c's own: */
@@ -43,8 +43,8 @@ ENGINE_WARN_UNUSED bool models_new(struct models **out, const struct models_opti
                                    struct engine_error *err);
 /* No jobs may be left. */
 void models_free(struct models *t);
-/* "NAME=FOLDER" or "NAME=FOLDER?template=plain". Files that are damaged are no failure: the model is
- * FAILED. false: the text has another form, the name is there already, or memory. */
+/* "NAME=FOLDER" or "NAME=FOLDER?template=plain". Files that are damaged are no failure: the model
+ * is FAILED. false: the text has another form, the name is there already, or memory. */
 ENGINE_WARN_UNUSED bool models_add(struct models *t, const char *spec, struct engine_error *err);
 size_t models_n(const struct models *t);
 struct served *models_at(struct models *t, size_t i);

@@ -193,8 +193,8 @@ static void say_ready(struct schedule *s)
         const struct served *m = models_at(s->models, i);
         ok = m->state != MODELS_FAILED
                  ? json_array_append_new(models, model_object(m)) == 0
-                 : json_array_append_new(refused, json_pack("{s:s, s:s}", "id", m->name, "error",
-                                                            m->err.text)) == 0;
+                 : json_array_append_new(
+                       refused, json_pack("{s:s, s:s}", "id", m->name, "error", m->err.text)) == 0;
     }
     json_t *frame = ok ? json_pack("{s:s, s:s, s:O, s:O}", "op", "ready", "engine", ENGINE_VERSION,
                                    "models", models, "refused", refused)

@@ -12,8 +12,8 @@
 
 struct schedule;
 /* fd: the daemon's socket, or any stream for both directions; becomes non-blocking. */
-ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd,
-                                     const struct models_options *o, struct engine_error *err);
+ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, const struct models_options *o,
+                                     struct engine_error *err);
 void schedule_free(struct schedule *s);
 /* See models_add(); the ready frame tells what is FAILED. The first one is loaded at once, the
  * others when they are wanted. */

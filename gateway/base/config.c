@@ -96,6 +96,14 @@ static const struct key keys[] = {
      "The local engine; null for the isotherm-engine beside the program.", true},
     {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core.",
      true},
+    {"memory_max", "0", 0, INT64_MAX,
+     "Bytes that all loaded local models may take together: the files, and about 200 bytes a token "
+     "of the\n"
+     "vocabulary; caches of running requests come on top. 0 is no limit. A model is loaded when a "
+     "request\n"
+     "names it, the first one at once; where there is no room the least recently used one is "
+     "unloaded.",
+     true},
     {"on_out_of_range", "clamp", 0, 0,
      "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
      "400,\n"
@@ -249,6 +257,7 @@ static const cyaml_schema_field_t fields[] = {
     STRING(config, records_on_failure),
     OPTIONAL_STRING(config, engine_program),
     NUMBER(engine_threads),
+    CYAML_FIELD_INT("memory_max", CYAML_FLAG_OPTIONAL, struct config, memory_max),
     STRING(config, on_out_of_range),
     STRING(config, on_unsupported),
     STRING(config, on_many),
