@@ -152,11 +152,21 @@ static bool open_records(struct gateway *g)
 
 #define MODELS_MAX 64
 
+/* Beside the records. */
+static void known_path(const struct config *conf, char *out, size_t cap)
+{
+    static const char name[] = "weights.known";
+    char records[4096] = "";
+    (void)config_records_path(conf, records, sizeof records); /* its length was checked */
+    char *slash = strrchr(records, '/');
+    (void)snprintf(out, cap, "%.*s%s", slash ? (int)(slash - records + 1) : 0, records, name);
+}
+
 /* Loop 0 owns the engine's process. */
 static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
-    static char names[MODELS_MAX][4600], program[4096],
-        folder[4096]; /* the child is started again with them */
+    static char names[MODELS_MAX][4600], program[4096], folder[4096],
+        known[4096]; /* the child is started again with them */
     static const char *models[MODELS_MAX];
     struct failure f = {.status = 0};
     unsigned n = 0;
@@ -177,11 +187,13 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
     } else {
         (void)paths_find("isotherm-engine", program, sizeof program);
     }
+    known_path(conf, known, sizeof known);
     struct engine_child_options o = {.program = program,
                                      .models = models,
                                      .n_models = n,
                                      .threads = conf->engine_threads,
                                      .memory_max = conf->memory_max,
+                                     .known = known,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
     struct engine_child *engine = NULL;

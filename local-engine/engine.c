@@ -8,6 +8,7 @@
  */
 #include "beam.h"
 #include "chat_source.h"
+#include "known.h"
 #include "session.h"
 #include "sha256.h"
 #include "tokenizer_source.h"
@@ -128,7 +129,17 @@ static void hash_configs(struct engine *e)
     }
 }
 
-static bool map_parts(struct engine *e, struct engine_error *err)
+/* So that the first answer need not wait until all weights are read. */
+static void find_hash(struct engine *e, const char *known)
+{
+    char identity[65], hash[65];
+    weights_identity(model_weights(e->model), identity);
+    if (known && known_find(known, identity, hash)) {
+        model_set_hash(e->model, hash);
+    }
+}
+
+static bool map_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
 {
     if (!model_open(&e->model, e->path, err)) {
         return false;
@@ -137,6 +148,7 @@ static bool map_parts(struct engine *e, struct engine_error *err)
     e->shape = model_get_shape(e->model);
     e->weight_bytes = (int64_t)weights_file_bytes(w);
     hash_configs(e);
+    find_hash(e, o ? o->known : NULL);
     return tokenizer_source_open(&e->source, w, err) &&
            chat_source_read(w, &e->chat_template, &e->chat_template_len, err);
 }
@@ -157,7 +169,7 @@ bool engine_map(struct engine **out, const char *path, const struct engine_optio
         engine_close(e);
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for an engine");
     }
-    if (!map_parts(e, err)) {
+    if (!map_parts(e, o, err)) {
         engine_close(e);
         return false;
     }
@@ -271,6 +283,12 @@ static void hash_tokenizer(const struct engine *e, char out[9])
         sha256_update(&sum, bytes, n);
     }
     shorten(&sum, out);
+}
+
+void engine_weights_hash(struct engine *e, char identity[65], const char **hash)
+{
+    weights_identity(model_weights(e->model), identity);
+    *hash = model_hash(e->model);
 }
 
 const char *engine_fingerprint(struct engine *e)

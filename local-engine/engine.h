@@ -24,6 +24,7 @@ struct session;
 struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
+    const char *known;  /* a file of hashes (known.h), or NULL */
 };
 /* `path`: a folder or a .gguf file. Its tokenizer: see tokenizer_source.h. */
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
@@ -51,6 +52,9 @@ int64_t engine_loaded_bytes(const struct engine *e);
  * configuration (config.json, generation_config.json, tokenizer_config.json, chat_template.*) and
  * of the tokenizer. Part of the fingerprint. The first call reads all weights; it opens nothing. */
 const char *engine_fingerprint(struct engine *e);
+/* What known.h wants to keep. Reads all weights where the hash is not known; *hash is the
+ * engine's. */
+void engine_weights_hash(struct engine *e, char identity[65], const char **hash);
 
 /* A request. Strings and arrays are borrowed until session_start returns. */
 struct session_request {

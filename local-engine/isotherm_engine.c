@@ -39,11 +39,13 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [--threads N] [--memory-max N] NAME=FOLDER[?template=NAME]...\n"
+    "usage: isotherm-engine --fd N [--threads N] [--memory-max N] [--known FILE] "
+    "NAME=FOLDER[?template=NAME]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
     "  --fd N          the open socket to serve, usually 3\n"
     "  --threads N     0 to 256; 0, the default: one a core, at most 8\n"
     "  --memory-max N  bytes for all loaded models together; 0, the default: no limit\n"
+    "  --known FILE    hashes of weights that need not be computed again\n"
     "  --version       print the version\n"
     "  --help          this text\n";
 
@@ -168,6 +170,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"fd", required_argument, NULL, 'f'},
         {"threads", required_argument, NULL, 't'},
         {"memory-max", required_argument, NULL, 'm'},
+        {"known", required_argument, NULL, 'k'},
         {"version", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -183,6 +186,9 @@ static int parse_options(int argc, char **argv, struct options *o)
                 (void)fprintf(stderr, "isotherm-engine: '%s' is not a number in range\n", optarg);
                 return 2;
             }
+            break;
+        case 'k':
+            o->models.known = optarg;
             break;
         case 'v':
             (void)printf("isotherm-engine %s\n", ENGINE_VERSION);

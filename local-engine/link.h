@@ -17,7 +17,7 @@
  *  - ready: engine (its version), models [{id, state, family, context, vocab, params, bytes (of the
  *    files), memory (when loaded), dtype}], refused [{id, error}]
  *  - state: model, state ("unloaded", "loading", "loaded", "failed"), error (null where there is
- *    none); whenever it changes
+ *    none), identity and hash of the weights (known.h) once it is loaded; whenever it changes
  *  - begin: id, prompt_tokens, fingerprint
  *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]
  *  - finish: id, choice, reason ("stop" or "length"), stop (the matched string or null), tokens

@@ -65,7 +65,7 @@ static bool check_room(const struct models *t, const struct served *m, struct en
 
 static void map(struct models *t, struct served *m, const char *folder)
 {
-    struct engine_options o = {.n_threads = t->options.n_threads};
+    struct engine_options o = {.n_threads = t->options.n_threads, .known = t->options.known};
     if (!engine_map(&m->engine, folder, &o, &m->err) || !check_room(t, m, &m->err)) {
         m->state = MODELS_FAILED;
     }
@@ -181,7 +181,7 @@ void models_unwant(struct served *m)
 /* ---- loading */
 
 /* On the errand's thread, which has m to itself. Also computes the fingerprint, for which all
- * weights are read once. */
+ * weights are read once where their hash is not known. */
 static void load(void *arg)
 {
     struct served *m = arg;

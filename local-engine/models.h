@@ -38,6 +38,7 @@ struct served {
 struct models_options {
     int n_threads;      /* 0: the engine's choice */
     int64_t memory_max; /* 0: no limit */
+    const char *known;  /* a file of hashes (known.h), or NULL; borrowed */
 };
 ENGINE_WARN_UNUSED bool models_new(struct models **out, const struct models_options *o,
                                    struct engine_error *err);

@@ -209,9 +209,14 @@ static void say_ready(struct schedule *s)
 static void say_state(struct served *m, void *ud)
 {
     struct schedule *s = ud;
-    const char *error = m->err.code == ENGINE_OK ? NULL : m->err.text;
-    if (!outbox_put(&s->out, json_pack("{s:s, s:s, s:s, s:s?}", "op", "state", "model", m->name,
-                                       "state", models_state_name(m->state), "error", error))) {
+    const char *error = m->err.code == ENGINE_OK ? NULL : m->err.text, *hash = NULL;
+    char identity[65] = "";
+    if (m->state == MODELS_LOADED) {
+        engine_weights_hash(m->engine, identity, &hash); /* computed by now */
+    }
+    if (!outbox_put(&s->out, json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:s?}", "op", "state", "model",
+                                       m->name, "state", models_state_name(m->state), "error",
+                                       error, "identity", hash ? identity : NULL, "hash", hash))) {
         s->out.is_broken = true; /* it is far from too long */
     }
 }

@@ -85,5 +85,7 @@ void weights_forget(const struct weights *w);
 /* Hex SHA-256 of the file with the tensors; of several, of their bytes in the order of their names.
  * Reads them all. */
 void weights_hash(const struct weights *w, char hex[65]);
+/* Hex; of which files these are and when they were changed last, without reading them. */
+void weights_identity(const struct weights *w, char hex[65]);
 
 #endif

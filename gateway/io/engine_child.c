@@ -15,6 +15,7 @@
 
 #include "gateway/base/buf.h"
 #include "gateway/base/log.h"
+#include "known_file.h"
 #include "local-engine/link.h"
 #include "spawn.h"
 
@@ -56,6 +57,7 @@ struct engine_call {
 
 struct engine_child {
     char **argv; /* [0] is the program */
+    char *known; /* a file, in the state folder */
     unsigned queue_max;
     struct loop *loop;
     pthread_mutex_t lock;
@@ -473,6 +475,7 @@ static bool on_frame(struct engine_child *e, const char *p, size_t len)
     /* The owner's last reference is dropped under the lock: the call's thread holds another. */
     pthread_mutex_lock(&e->lock);
     if (strcmp(op, "state") == 0) {
+        known_file_add(e->known, string_of(frame, "identity"), string_of(frame, "hash"));
         on_state(e, frame);
     } else {
         on_call_frame(e, frame, op);
@@ -642,17 +645,17 @@ static void on_restart(void *ud)
     }
 }
 
-/* program --fd 3 --threads N --memory-max N NAME=FOLDER... NULL */
+/* program --fd 3 --threads N --memory-max N --known FILE NAME=FOLDER... NULL */
 static char **argv_new(const struct engine_child_options *o)
 {
-    char **argv = calloc(o->n_models + 8, sizeof(*argv));
+    char **argv = calloc(o->n_models + 10, sizeof(*argv));
     char fd[16], threads[16], memory_max[24];
     size_t n = 0;
     (void)snprintf(fd, sizeof fd, "%d", SPAWN_FD);
     (void)snprintf(threads, sizeof threads, "%u", o->threads);
     (void)snprintf(memory_max, sizeof memory_max, "%lld", (long long)o->memory_max);
-    const char *const fixed[] = {o->program, "--fd",         fd,        "--threads",
-                                 threads,    "--memory-max", memory_max};
+    const char *const fixed[] = {o->program,     "--fd",     fd,        "--threads", threads,
+                                 "--memory-max", memory_max, "--known", o->known};
     bool ok = argv != NULL;
     for (size_t i = 0; ok && i < sizeof fixed / sizeof *fixed; i++) {
         ok = (argv[n++] = strdup(fixed[i])) != NULL;
@@ -689,7 +692,8 @@ bool engine_child_start(struct engine_child **out, const struct engine_child_opt
     e->queue_max = o->queue_max;
     e->next_id = 1;
     e->argv = argv_new(o);
-    if (!e->argv || !spawn(e, f)) {
+    e->known = strdup(o->known);
+    if (!e->argv || !e->known || !spawn(e, f)) {
         (void)failure_set(f, 503, "out_of_memory", NULL, "out of memory");
         engine_child_stop(e);
         return false;
@@ -721,6 +725,7 @@ void engine_child_stop(struct engine_child *e)
         free(e->argv[i]);
     }
     free(e->argv);
+    free(e->known);
     json_decref(e->models);
     buf_release(&e->out);
     link_reader_release(&e->reader);

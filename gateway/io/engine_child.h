@@ -23,6 +23,7 @@ struct engine_child_options {
     unsigned n_models;  /* "name=folder" each */
     unsigned threads;   /* 0: the engine's choice */
     int64_t memory_max; /* bytes for all loaded models; 0: no limit */
+    const char *known;  /* where hashes of weights are kept (known_file.h) */
     unsigned queue_max; /* calls at once; the next one fails with 503 */
     struct loop *loop;  /* that owns the child; must not run yet, or call from its thread */
 };

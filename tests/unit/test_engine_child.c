@@ -23,6 +23,8 @@
 
 #include <cmocka.h>
 
+#define KNOWN "tests/no-such-folder/weights.known" /* the child of these tests has none */
+
 /* ---------------------------------------------------------------- the child */
 
 static unsigned child_cancels;
@@ -135,17 +137,17 @@ static void child_frame(const char *p, size_t len)
     json_decref(frame);
 }
 
-/* argv: program --fd 3 --threads N --memory-max N NAME=FOLDER... The name "dies" makes a child that
- * never gets ready. */
+/* argv: program --fd 3 --threads N --memory-max N --known FILE NAME=FOLDER... The name "dies" makes
+ * a child that never gets ready. */
 static int child_main(int argc, char **argv)
 {
     struct link_reader r;
     link_reader_init(&r);
-    if (argc > 7 && strncmp(argv[7], "dies=", 5) == 0) {
+    if (argc > 9 && strncmp(argv[9], "dies=", 5) == 0) {
         return 3;
     }
     child_send(json_pack("{s:s, s:s, s:[{s:s, s:s}], s:[{s:s, s:s}]}", "op", "ready", "engine", "0",
-                         "models", "id", argc > 7 ? argv[7] : "", "state", "unloaded", "refused",
+                         "models", "id", argc > 9 ? argv[9] : "", "state", "unloaded", "refused",
                          "id", "broken", "error", "it is damaged"),
                false);
     char bytes[4096];
@@ -267,6 +269,7 @@ static void world_open(struct world *w, const char *program, const char *model, 
                                      .models = &model,
                                      .n_models = 1,
                                      .threads = 1,
+                                     .known = KNOWN,
                                      .queue_max = queue_max,
                                      .loop = w->loop};
     struct failure f = {.status = 0};
@@ -697,7 +700,8 @@ static void test_real_engine_without_models(void **state)
     struct world w = {.loop = NULL};
     struct failure f = {.status = 0};
     assert_true(loop_new(&w.loop));
-    struct engine_child_options o = {.program = program, .queue_max = 8, .loop = w.loop};
+    struct engine_child_options o = {
+        .program = program, .known = KNOWN, .queue_max = 8, .loop = w.loop};
     assert_true(engine_child_start(&w.e, &o, &f));
     int pid = engine_child_pid(w.e);
     wait_for(&w, is_ready, NULL, 20000);
