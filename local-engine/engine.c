@@ -312,7 +312,7 @@ static bool check_prompt(const struct engine *e, const struct session_request *r
         return engine_fail(err, ENGINE_BAD_PARAM, "prompt",
                            "the prompt has no tokens: give at least one");
     }
-    if (r->n_prompt >= (size_t)e->shape->context) {
+    if (r->n_prompt + !r->generates_nothing > (size_t)e->shape->context) {
         return engine_fail(
             err, ENGINE_CONTEXT_FULL, "prompt",
             "prompt has %zu tokens, the context of the model is %d: at most %d leave "
@@ -512,7 +512,7 @@ static void add_prefill(struct engine *e)
         size_t share = room / n_left--, need = s->n_prompt - s->n_evaluated;
         size_t n = need < share ? need : share;
         for (size_t j = s->n_evaluated; j < s->n_evaluated + n; j++) {
-            add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], j + 1 == s->n_prompt);
+            add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], session_wants_logits(s, j));
         }
         room -= n;
     }
@@ -533,7 +533,7 @@ static void hand_out(struct engine *e)
         if (c) {
             session_advance(s, c, logits);
         } else {
-            session_begin(s, logits);
+            session_prompted(s, logits);
         }
     }
 }

@@ -62,9 +62,13 @@ struct session_request {
     size_t n_prompt;                 /* token ids, with bos */
     struct sampler_config *sampling; /* taken over: moved into the session */
     int64_t max_tokens;              /* <= 0: as many as the context has room for */
-    uint32_t n, best_of;             /* 1 <= n <= best_of */
-    uint32_t n_beams;                /* 0: sampling; else n <= n_beams <= BEAM_WIDTH_MAX */
-    double length_penalty;           /* with beams */
+    bool generates_nothing;          /* the prompt may then fill the context; each of the n answers
+                                        ends with "length" */
+    bool echo; /* the prompt's text begins each answer; with logprobs so do its tokens, with raw
+                  log-probabilities, the first without */
+    uint32_t n, best_of;   /* 1 <= n <= best_of */
+    uint32_t n_beams;      /* 0: sampling; else n <= n_beams <= BEAM_WIDTH_MAX */
+    double length_penalty; /* with beams */
     int64_t seed;
     const char *const *stops;
     size_t n_stops;
@@ -83,6 +87,7 @@ enum session_event_kind { SESSION_TEXT, SESSION_FINISH, SESSION_ERROR, SESSION_D
 struct session_token {
     int32_t id;
     bool is_first;
+    bool is_unscored; /* the first of an echoed prompt: nothing comes before it */
     double logprob;
     const struct sampler_top *top;
 };

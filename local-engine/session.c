@@ -10,6 +10,7 @@
  */
 #include "session.h"
 #include "session_beam.h"
+#include "session_echo.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -64,7 +65,10 @@ static bool choices_init(struct session *s, const struct session_request *r, con
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
     }
     memcpy(s->prompt, r->prompt, r->n_prompt * sizeof *s->prompt);
-    if (r->n_beams && !session_beam_new(&s->beam, s, r, err)) {
+    if (r->echo && !r->n_distribution && !session_echo_new(&s->echo, s->n_top, err)) {
+        return false;
+    }
+    if (r->n_beams && !r->generates_nothing && !session_beam_new(&s->beam, s, r, err)) {
         return false;
     }
     for (uint32_t i = 0; i < s->n_choices; i++) {
@@ -99,6 +103,12 @@ static bool constraints_init(struct session *s, const struct session_request *r,
     return ok;
 }
 
+static uint32_t n_choices(const struct session_request *r)
+{
+    bool is_one = r->sampling->temperature == 0 || r->n_distribution || r->generates_nothing;
+    return r->n_beams && !r->generates_nothing ? r->n_beams : is_one ? 1 : r->best_of;
+}
+
 bool session_new(struct session **out, const struct session_request *r, const struct model *m,
                  const struct tokenizer *t, struct constrain_cache *constraints,
                  struct engine_error *err)
@@ -109,17 +119,19 @@ bool session_new(struct session **out, const struct session_request *r, const st
     }
     const struct model_shape *shape = model_get_shape(m);
     int64_t room = shape->context - (int64_t)r->n_prompt;
-    bool is_greedy = r->sampling->temperature == 0;
     s->tokenizer = t;
     s->n_vocab = shape->n_vocab;
     s->sampling = *r->sampling;
     s->n_prompt = r->n_prompt;
     s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
-    s->n_tokens_max = r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
+    s->generates_nothing = r->generates_nothing;
+    s->n_tokens_max = r->generates_nothing                        ? 0
+                      : r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens
+                                                                  : room;
     s->n = r->n;
     s->n_distribution = r->n_distribution;
     s->n_given = r->n_given;
-    s->n_choices = r->n_beams ? r->n_beams : is_greedy || r->n_distribution ? 1 : r->best_of;
+    s->n_choices = n_choices(r);
     s->gathers = !r->n_beams && s->n_choices > s->n;
     s->logprobs = r->logprobs;
     s->logprobs_processed = r->logprobs_processed;
@@ -146,6 +158,7 @@ void session_release(struct session *s)
     free(s->prompt);
     free(s->top);
     session_beam_free(s->beam);
+    session_echo_free(s->echo);
     free(s->mask);
     sampler_config_release(&s->sampling);
     free(s);
@@ -590,14 +603,18 @@ static bool distribute(struct session *s, const float *logits, struct engine_err
     return true;
 }
 
-void session_begin(struct session *s, const float *logits)
+bool session_wants_logits(const struct session *s, size_t i)
 {
-    struct engine_error err = {.code = ENGINE_OK};
+    return (s->echo && s->logprobs) || i + 1 == s->n_prompt;
+}
+
+static bool begin(struct session *s, const float *logits, struct engine_error *err)
+{
     if (s->n_distribution) {
-        if (!distribute(s, logits, &err)) {
-            session_fail(s, &err);
-        }
-        return;
+        return distribute(s, logits, err);
+    }
+    if (s->generates_nothing) {
+        return end_choice(s, &s->choices[0], "length", err);
     }
     uint32_t n = s->beam ? 1 : s->n_choices; /* one hypothesis, which is empty */
     for (uint32_t i = 1; i < n; i++) {
@@ -605,5 +622,18 @@ void session_begin(struct session *s, const float *logits)
     }
     for (uint32_t i = 0; i < n && !s->is_done; i++) {
         session_advance(s, &s->choices[i], logits);
+    }
+    return true;
+}
+
+void session_prompted(struct session *s, const float *logits)
+{
+    struct engine_error err = {.code = ENGINE_OK};
+    bool ok = !s->echo || session_echo_take(s, logits, &err);
+    if (ok && s->n_evaluated == s->n_prompt) {
+        ok = begin(s, logits, &err);
+    }
+    if (!ok) {
+        session_fail(s, &err);
     }
 }

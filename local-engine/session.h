@@ -17,6 +17,7 @@ struct session_span {
 };
 
 struct session_beam; /* session_beam.h */
+struct session_echo; /* session_echo.h */
 
 struct session_choice {
     uint32_t stream; /* its random stream */
@@ -64,7 +65,9 @@ struct session {
     struct session_choice *choices; /* [n_choices]: those that are computed */
     uint32_t n_choices;
     struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
-    uint32_t turn;             /* whose row comes first in the next batch, when not all fit */
+    struct session_echo *echo; /* NULL: the prompt is not told */
+    bool generates_nothing;
+    uint32_t turn; /* whose row comes first in the next batch, when not all fit */
     bool is_done;
     uint8_t *mask; /* [n_vocab] with a constraint */
 };
@@ -76,10 +79,13 @@ ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_r
                                     struct constrain_cache *constraints, struct engine_error *err);
 /* Frees the memory alone. */
 void session_release(struct session *s);
-/* The prompt is evaluated, and these are the logits [n_vocab] after it: draws a first token of each
- * choice. What goes wrong becomes an error event and the session's end. */
-void session_begin(struct session *s, const float *logits);
-/* The same for the next token of c. */
+/* Whether the logits after token i of the prompt are wanted. */
+bool session_wants_logits(const struct session *s, size_t i);
+/* Logits [n_vocab] that were wanted, after the first s->n_evaluated tokens of the prompt. After the
+ * last one a first token of each choice is drawn. What goes wrong becomes an error event and the
+ * session's end. */
+void session_prompted(struct session *s, const float *logits);
+/* The logits after c's last token: draws the next one. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
 void session_fail(struct session *s, const struct engine_error *err);
 

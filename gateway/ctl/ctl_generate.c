@@ -24,6 +24,7 @@ static const char usage[] =
     "      --min-tokens N  --ignore-eos\n"
     "      --n N  --best-of N     several answers; the best by mean log-probability\n"
     "      --use-beam-search  --num-beams N  --length-penalty X   a search in place of sampling\n"
+    "      --echo                 the prompt comes first; then --max-tokens may be 0\n"
     "      --logprobs  --top-logprobs N  --logprobs-mode WORD   with --json\n" CTL_LOCAL_HELP_END;
 
 /* One answer while it comes. */
@@ -46,25 +47,14 @@ struct run {
 
 /* ---- events */
 
-static json_t *token_object(const struct run *r, int32_t id, bool is_first, double logprob)
-{
-    size_t n;
-    const char *p = tokenizer_piece(engine_tokenizer(r->local.engine), id, is_first, &n);
-    return json_pack("{s:i, s:o, s:f}", "id", (int)id, "token", token_json_text(p, n), "logprob",
-                     logprob);
-}
-
 static bool add_logprobs(struct run *r, struct answer *a, const struct session_event *ev)
 {
+    const struct tokenizer *t = engine_tokenizer(r->local.engine);
     a->logprobs = a->logprobs ? a->logprobs : json_array();
     for (size_t i = 0; i < ev->n_tokens; i++) {
-        const struct session_token *t = &ev->tokens[i];
-        json_t *token = token_object(r, t->id, t->is_first, t->logprob), *top = json_array();
-        for (size_t k = 0; k < (size_t)r->local.params.n_top_logprobs && t->top[k].id >= 0; k++) {
-            (void)json_array_append_new(top, token_object(r, t->top[k].id, t->is_first,
-                                                          t->top[k].logprob)); /* counted below */
-        }
-        if (json_object_set_new(token, "top", top) != 0 ||
+        json_t *token =
+            token_json_logprobs(t, &ev->tokens[i], (size_t)r->local.params.n_top_logprobs);
+        if (json_object_set_new(token, "id", json_integer(ev->tokens[i].id)) != 0 ||
             json_array_append_new(a->logprobs, token) != 0) {
             return false;
         }
@@ -238,6 +228,9 @@ int ctl_generate(int argc, char **argv)
     int status = ctl_local_parse(&o, argc, argv, NULL, 0, NULL);
     if (status < 0 && json_object_get(o.params, "logprobs") && !o.is_json) {
         status = ctl_local_usage_error(&o, "%s needs --json", "--logprobs");
+    }
+    if (status < 0 && json_object_get(o.params, "echo") && o.is_chat) {
+        status = ctl_local_usage_error(&o, "%s needs a prompt that is no chat", "--echo");
     }
     status = status < 0 ? run_with(&o) : status;
     ctl_local_options_release(&o);

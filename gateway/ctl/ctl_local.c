@@ -59,6 +59,7 @@ static const struct {
     {"sampler-order", "sampler_order", OPTION_WORD},
     {"no-repeat-ngram-size", "no_repeat_ngram_size", OPTION_INT},
     {"logit-bias", "logit_bias", OPTION_BIAS},
+    {"echo", "echo", OPTION_FLAG},
     {"logprobs", "logprobs", OPTION_FLAG},
     {"top-logprobs", "top_logprobs", OPTION_INT},
     {"logprobs-mode", "logprobs_mode", OPTION_WORD},
