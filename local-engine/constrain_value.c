@@ -130,9 +130,9 @@ static bool has_inner(const json_t *schema, unsigned type)
     return false;
 }
 
-/* What can be said without looking inside: VERDICT_IN as far as that goes. `from`: NULL, or the part
- * whose enum or const the value is of. A list is looked through for each value of another one, so
- * that counts. */
+/* What can be said without looking inside: VERDICT_IN as far as that goes. `from`: NULL, or the
+ * part whose enum or const the value is of. A list is looked through for each value of another one,
+ * so that counts. */
 static enum constrain_verdict judge_plainly(const struct constrain_parts *parts,
                                             const struct constrain_part *from, const json_t *v,
                                             size_t *work)

@@ -342,12 +342,12 @@ static bool is_too_deep(const char *p, size_t len)
 }
 
 /* An integer that was read as a double for the sake of another one that is too large; NULL: it is
- * none, or there is no memory and it stays as it is. */
+ * none, a double may not hold all its digits, or there is no memory: it stays as it is. */
 static json_t *integer_of(const json_t *v)
 {
     double d = json_real_value(v);
-    return json_is_real(v) && fabs(d) <= 0x1p53 && floor(d) == d ? json_integer((json_int_t)d)
-                                                                 : NULL;
+    return json_is_real(v) && fabs(d) < 0x1p53 && floor(d) == d ? json_integer((json_int_t)d)
+                                                                : NULL;
 }
 
 /* So that only the one that is too large is named. LIMIT_NESTING bounds the recursion. */
