@@ -181,6 +181,7 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
                                      .models = models,
                                      .n_models = n,
                                      .threads = conf->engine_threads,
+                                     .speculation = conf->engine_speculation,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
     struct engine_child *engine = NULL;

@@ -62,6 +62,15 @@ struct engine {
 
 /* ---- opening */
 
+bool engine_speculation_parse(const char *word, enum engine_speculation *out)
+{
+    bool is_off = strcmp(word, "off") == 0, is_known = is_off || strcmp(word, "lookup") == 0;
+    if (is_known) {
+        *out = is_off ? ENGINE_SPECULATION_OFF : ENGINE_SPECULATION_LOOKUP;
+    }
+    return is_known;
+}
+
 static int threads_default(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);

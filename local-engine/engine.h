@@ -30,6 +30,9 @@ enum engine_speculation {
     ENGINE_SPECULATION_ALWAYS /* for tests: lookup, however seldom it is right */
 };
 
+/* "off", "lookup"; false: there is no such word. */
+bool engine_speculation_parse(const char *word, enum engine_speculation *out);
+
 struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */

@@ -37,15 +37,18 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [--threads N] NAME=FOLDER[?template=NAME]...\n"
+    "usage: isotherm-engine --fd N [--threads N] [--speculation WORD] "
+    "NAME=FOLDER[?template=NAME]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
     "  --fd N        the open socket to serve, usually 3\n"
     "  --threads N   0 to 256; 0, the default: one a core, at most 8\n"
+    "  --speculation off|lookup   default lookup: tokens are guessed from what was said before\n"
     "  --version     print the version\n"
     "  --help        this text\n";
 
 struct options {
-    int fd, n_threads;
+    int fd;
+    struct engine_options engine;
 };
 
 #if HAS_FILTER
@@ -136,6 +139,7 @@ static int parse_options(int argc, char **argv, struct options *o)
     static const struct option longs[] = {
         {"fd", required_argument, NULL, 'f'},
         {"threads", required_argument, NULL, 't'},
+        {"speculation", required_argument, NULL, 's'},
         {"version", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -147,8 +151,14 @@ static int parse_options(int argc, char **argv, struct options *o)
         case 'f':
         case 't':
             if (!parse_int(optarg, c == 'f' ? 1 << 20 : THREADS_MAX,
-                           c == 'f' ? &o->fd : &o->n_threads)) {
+                           c == 'f' ? &o->fd : &o->engine.n_threads)) {
                 (void)fprintf(stderr, "isotherm-engine: '%s' is not a number in range\n", optarg);
+                return 2;
+            }
+            break;
+        case 's':
+            if (!engine_speculation_parse(optarg, &o->engine.speculation)) {
+                (void)fprintf(stderr, "isotherm-engine: '%s': off or lookup expected\n", optarg);
                 return 2;
             }
             break;
@@ -203,7 +213,7 @@ int main(int argc, char **argv)
     }
     give_up_privileges();
     struct schedule *s = NULL;
-    bool ok = schedule_new(&s, o.fd, o.n_threads, &err) && serve(s, argv + optind, &err);
+    bool ok = schedule_new(&s, o.fd, &o.engine, &err) && serve(s, argv + optind, &err);
     if (!ok) {
         (void)fprintf(stderr, "<3>isotherm-engine: %s\n", err.text);
     }

@@ -33,7 +33,8 @@ struct job_list {
 };
 
 struct schedule {
-    int fd, n_threads;
+    int fd;
+    struct engine_options options;
     struct served models[SCHEDULE_MODELS_MAX];
     size_t n_models;
     struct link_reader reader;
@@ -87,7 +88,8 @@ static void list_free(struct job_list *l)
 
 /* ---- making */
 
-bool schedule_new(struct schedule **out, int fd, int n_threads, struct engine_error *err)
+bool schedule_new(struct schedule **out, int fd, const struct engine_options *o,
+                  struct engine_error *err)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
@@ -98,7 +100,7 @@ bool schedule_new(struct schedule **out, int fd, int n_threads, struct engine_er
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
     s->fd = fd;
-    s->n_threads = n_threads;
+    s->options = *o;
     link_reader_init(&s->reader);
     list_init(&s->waiting);
     list_init(&s->running);
@@ -136,9 +138,8 @@ static struct served *find_model(struct schedule *s, const char *name)
 static void load(struct schedule *s, struct served *m, const char *folder,
                  const char *chat_template)
 {
-    struct engine_options o = {.n_threads = s->n_threads};
     struct engine *e;
-    if (!engine_open(&e, folder, &o, &m->err)) {
+    if (!engine_open(&e, folder, &s->options, &m->err)) {
         return;
     }
     if (!job_model_init(&m->model, e, chat_template, &m->err)) {

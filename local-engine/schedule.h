@@ -7,14 +7,14 @@
 #ifndef ISOTHERM_SCHEDULE_H
 #define ISOTHERM_SCHEDULE_H
 
-#include "engine_error.h"
+#include "engine.h"
 
 #define SCHEDULE_MODELS_MAX 64
 
 struct schedule;
-/* fd: the daemon's socket, or any stream for both directions; becomes non-blocking. n_threads 0:
- * the engine's choice. */
-ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, int n_threads,
+/* fd: the daemon's socket, or any stream for both directions; becomes non-blocking. `o`: of every
+ * engine. */
+ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, const struct engine_options *o,
                                      struct engine_error *err);
 void schedule_free(struct schedule *s);
 /* "NAME=FOLDER" or "NAME=FOLDER?template=plain". A model that cannot be loaded is no failure: the

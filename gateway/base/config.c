@@ -96,6 +96,13 @@ static const struct key keys[] = {
      "The local engine; null for the isotherm-engine beside the program.", true},
     {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core.",
      true},
+    {"engine_speculation", "lookup", 0, 0,
+     "What the local engine does beside the next token: lookup guesses those after it from what "
+     "prompt and\n"
+     "answer have said before and evaluates them together, which is faster where text repeats; off "
+     "does not.\n"
+     "Answers are the same.",
+     true},
     {"on_out_of_range", "clamp", 0, 0,
      "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
      "400,\n"
@@ -249,6 +256,7 @@ static const cyaml_schema_field_t fields[] = {
     STRING(config, records_on_failure),
     OPTIONAL_STRING(config, engine_program),
     NUMBER(engine_threads),
+    STRING(config, engine_speculation),
     STRING(config, on_out_of_range),
     STRING(config, on_unsupported),
     STRING(config, on_many),

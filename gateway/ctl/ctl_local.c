@@ -416,7 +416,7 @@ bool ctl_local_open(struct ctl_local *l, const struct ctl_local_options *o,
                     struct engine_error *err)
 {
     char path[PATH_MAX];
-    struct engine_options options = {.n_threads = o->n_threads};
+    struct engine_options options = {.n_threads = o->n_threads, .speculation = o->speculation};
     *l = (struct ctl_local){.engine = NULL};
     sampler_config_init(&l->params.sampling);
     return complete_params(o->params, err) && link_params_parse(o->params, &l->params, err) &&

@@ -43,6 +43,7 @@ struct ctl_local_options {
     const char *model, *prompt, *chat_template;
     bool is_chat, is_json;
     int n_threads;
+    enum engine_speculation speculation;
     json_t *params; /* owned */
 };
 

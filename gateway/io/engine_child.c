@@ -608,17 +608,19 @@ static void on_restart(void *ud)
     }
 }
 
-/* program --fd 3 [--threads N] NAME=FOLDER... NULL */
+/* program --fd 3 --threads N [--speculation WORD] NAME=FOLDER... NULL */
 static char **argv_new(const struct engine_child_options *o)
 {
-    char **argv = calloc(o->n_models + 6, sizeof(*argv));
+    char **argv = calloc(o->n_models + 8, sizeof(*argv));
     char fd[16], threads[16];
     size_t n = 0;
     (void)snprintf(fd, sizeof fd, "%d", SPAWN_FD);
     (void)snprintf(threads, sizeof threads, "%u", o->threads);
-    const char *const fixed[] = {o->program, "--fd", fd, "--threads", threads};
+    const char *const fixed[] = {o->program,      "--fd",        fd, "--threads", threads,
+                                 "--speculation", o->speculation};
+    size_t n_fixed = sizeof fixed / sizeof *fixed - (o->speculation ? 0 : 2);
     bool ok = argv != NULL;
-    for (size_t i = 0; ok && i < sizeof fixed / sizeof *fixed; i++) {
+    for (size_t i = 0; ok && i < n_fixed; i++) {
         ok = (argv[n++] = strdup(fixed[i])) != NULL;
     }
     for (size_t i = 0; ok && i < o->n_models; i++) {

@@ -20,10 +20,11 @@ struct engine_call;
 struct engine_child_options {
     const char *program; /* path of isotherm-engine */
     const char *const *models;
-    unsigned n_models;  /* "name=folder" each */
-    unsigned threads;   /* 0: the engine's choice */
-    unsigned queue_max; /* calls at once; the next one fails with 503 */
-    struct loop *loop;  /* that owns the child; must not run yet, or call from its thread */
+    unsigned n_models;       /* "name=folder" each */
+    unsigned threads;        /* 0: the engine's choice */
+    const char *speculation; /* a word of isotherm-engine's option; NULL: its default */
+    unsigned queue_max;      /* calls at once; the next one fails with 503 */
+    struct loop *loop;       /* that owns the child; must not run yet, or call from its thread */
 };
 /* Fails when the program cannot be started at all; a model that cannot be loaded is among
  * `refused`. */

@@ -126,7 +126,7 @@ static int setup(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     peer.fd = fds[0];
     link_reader_init(&peer.reader);
-    assert_true(schedule_new(&peer.s, fds[1], 1, NULL));
+    assert_true(schedule_new(&peer.s, fds[1], &(struct engine_options){.n_threads = 1}, NULL));
     assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
