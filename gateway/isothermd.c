@@ -155,15 +155,16 @@ static bool open_records(struct gateway *g)
 /* Loop 0 owns the engine's process. */
 static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
-    static char names[MODELS_MAX][4600], program[4096],
+    static char names[MODELS_MAX][8700], program[4096],
         folder[4096]; /* the child is started again with them */
     static const char *models[MODELS_MAX];
     struct failure f = {.status = 0};
     unsigned n = 0;
     for (; n < conf->n_models && n < MODELS_MAX; n++) {
-        const char *chat = conf->models[n].chat_template;
-        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s", conf->models[n].name,
-                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "");
+        const char *chat = conf->models[n].chat_template, *draft = conf->models[n].draft_model;
+        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s%s%s", conf->models[n].name,
+                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "",
+                       draft ? "?draft=" : "", draft ? draft : "");
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);

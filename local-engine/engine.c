@@ -57,6 +57,7 @@ struct engine {
     float *logits; /* [ROWS][n_vocab]; pages that are never used cost nothing */
     int64_t weight_bytes;
     enum engine_speculation speculation;
+    struct draft *draft; /* or NULL */
     char fingerprint[160];
 };
 
@@ -114,6 +115,10 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
         !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
         return false;
     }
+    if (o && o->draft_path && e->speculation != ENGINE_SPECULATION_OFF &&
+        !draft_open(&e->draft, o->draft_path, e->tokenizer, n_threads, err)) {
+        return false;
+    }
     e->logits = calloc((size_t)ROWS * (size_t)e->shape->n_vocab, sizeof *e->logits);
     return e->logits || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the logits");
 }
@@ -148,6 +153,7 @@ void engine_close(struct engine *e)
     }
     assert(e->n_sessions == 0);
     model_worker_free(e->worker);
+    draft_close(e->draft);
     constrain_cache_free(e->constraints);
     tokenizer_close(e->tokenizer);
     model_close(e->model);
@@ -358,7 +364,7 @@ bool session_start(struct engine *e, const struct session_request *r, session_ev
         return false;
     }
     if (e->speculation != ENGINE_SPECULATION_OFF && s->n_choices < GUESS_ROWS) {
-        session_speculate(s, row_cost(e));
+        session_speculate(s, row_cost(e), e->draft);
     }
     s->engine = e;
     s->fn = fn;

@@ -37,6 +37,7 @@ struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
     enum engine_speculation speculation;
+    const char *draft_path; /* NULL, or a model that guesses (draft.h), unless speculation is off */
 };
 /* `path`: a folder or a .gguf file. Its tokenizer: see tokenizer_source.h. */
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,

@@ -38,7 +38,7 @@ enum { THREADS_MAX = 256 };
 
 static const char usage[] =
     "usage: isotherm-engine --fd N [--threads N] [--speculation WORD] "
-    "NAME=FOLDER[?template=NAME]...\n"
+    "NAME=FOLDER[?template=NAME][?draft=FOLDER]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
     "  --fd N        the open socket to serve, usually 3\n"
     "  --threads N   0 to 256; 0, the default: one a core, at most 8\n"

@@ -136,10 +136,12 @@ static struct served *find_model(struct schedule *s, const char *name)
 
 /* Also reads what the fingerprint needs: later nothing can be opened. */
 static void load(struct schedule *s, struct served *m, const char *folder,
-                 const char *chat_template)
+                 const char *chat_template, const char *draft)
 {
+    struct engine_options o = s->options;
     struct engine *e;
-    if (!engine_open(&e, folder, &s->options, &m->err)) {
+    o.draft_path = draft;
+    if (!engine_open(&e, folder, &o, &m->err)) {
         return;
     }
     if (!job_model_init(&m->model, e, chat_template, &m->err)) {
@@ -149,9 +151,19 @@ static void load(struct schedule *s, struct served *m, const char *folder,
     (void)engine_fingerprint(e); /* kept by the engine */
 }
 
+/* Cuts the option off the end of `spec` and returns its value; NULL: it is not there. */
+static const char *cut_option(char *spec, const char *option)
+{
+    char *at = strstr(spec, option);
+    if (at) {
+        *at = '\0';
+        at += strlen(option);
+    }
+    return at;
+}
+
 bool schedule_add_model(struct schedule *s, const char *spec, struct engine_error *err)
 {
-    static const char option[] = "?template=";
     const char *equals = strchr(spec, '=');
     if (!equals || equals == spec || !equals[1]) {
         return engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': a model is given as NAME=FOLDER",
@@ -172,11 +184,8 @@ bool schedule_add_model(struct schedule *s, const char *spec, struct engine_erro
     }
     struct served *m = &s->models[s->n_models++];
     m->name = name;
-    char *question = strstr(folder, option);
-    if (question) {
-        *question = '\0';
-    }
-    load(s, m, folder, question ? question + sizeof option - 1 : NULL);
+    const char *draft = cut_option(folder, "?draft=");
+    load(s, m, folder, cut_option(folder, "?template="), draft);
     free(folder);
     return true;
 }

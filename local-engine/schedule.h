@@ -17,8 +17,9 @@ struct schedule;
 ENGINE_WARN_UNUSED bool schedule_new(struct schedule **out, int fd, const struct engine_options *o,
                                      struct engine_error *err);
 void schedule_free(struct schedule *s);
-/* "NAME=FOLDER" or "NAME=FOLDER?template=plain". A model that cannot be loaded is no failure: the
- * ready frame tells why. false: the text has another form, the name is there already, or memory. */
+/* "NAME=FOLDER", and after it "?template=plain" or "?draft=FOLDER" or both, in this order. A model
+ * that cannot be loaded is no failure: the ready frame tells why. false: the text has another form,
+ * the name is there already, or memory. */
 ENGINE_WARN_UNUSED bool schedule_add_model(struct schedule *s, const char *spec,
                                            struct engine_error *err);
 /* Says ready and serves until the other side closes (true), or breaks the rules of frames or memory

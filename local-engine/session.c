@@ -39,6 +39,7 @@ static void choice_release(struct session_choice *c)
     constrain_state_free(c->constraint);
     speculate_release(c->speculate);
     free(c->speculate);
+    draft_sequence_free(c->draft);
     free(c->tokens);
     free(c->spans);
     free(c->tops);
@@ -559,7 +560,7 @@ void session_advance(struct session *s, struct session_choice *c, const float *l
 
 /* ---- guesses */
 
-void session_speculate(struct session *s, double row_cost)
+void session_speculate(struct session *s, double row_cost, struct draft *d)
 {
     if (s->beam || s->n_distribution) {
         return;
@@ -574,6 +575,10 @@ void session_speculate(struct session *s, double row_cost)
             speculate_push(p, s->prompt[j]);
         }
         s->choices[i].speculate = p;
+        if (d) {
+            s->choices[i].draft =
+                draft_sequence_new(d, (int32_t)((int64_t)s->n_prompt + s->n_tokens_max));
+        }
     }
 }
 
@@ -582,8 +587,12 @@ size_t session_guess(const struct session *s, struct session_choice *c, int32_t 
 {
     /* the last token of all is drawn, never evaluated */
     size_t n_useful = (size_t)(s->n_tokens_max - c->n_generated - 1), n = 0;
+    n_max = n_max < n_useful ? n_max : n_useful;
     if (c->speculate) {
-        n = speculate_guess(c->speculate, tokens, n_max < n_useful ? n_max : n_useful);
+        n = speculate_guess(c->speculate, tokens, n_max);
+    }
+    if (n == 0 && c->draft && !c->speculate->is_over) {
+        n = draft_guess(c->draft, c->speculate->tokens, c->speculate->n, tokens, n_max);
     }
     for (size_t i = 0; i < n; i++) {
         if (session_is_end(s, tokens[i])) {

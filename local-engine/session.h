@@ -8,6 +8,7 @@
 #ifndef ISOTHERM_SESSION_H
 #define ISOTHERM_SESSION_H
 
+#include "draft.h"
 #include "engine.h"
 #include "speculate.h"
 #include "utf8.h"
@@ -27,6 +28,7 @@ struct session_choice {
     struct constrain_state *constraint; /* NULL: none */
     int32_t last;                       /* to be evaluated next */
     struct speculate *speculate;        /* NULL: nothing is guessed */
+    struct draft_sequence *draft;       /* NULL: no draft model. Asked where there is no guess */
     int64_t n_guessed, n_guessed_right;
     bool has_erred; /* in this step: the drawn token was not the guessed one */
     bool is_done;
@@ -85,9 +87,10 @@ void session_release(struct session *s);
 void session_begin(struct session *s, const float *logits);
 /* The same for the next token of c. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
-/* Guesses from now on, where that may be of use; row_cost: see speculate_init(). For a session with
- * no token yet. Without memory there are no guesses. */
-void session_speculate(struct session *s, double row_cost);
+/* Guesses from now on, where that may be of use; row_cost: see speculate_init(); d: NULL, or the
+ * draft model that is asked where nothing is found. For a session with no token yet. Without memory
+ * there are no guesses. */
+void session_speculate(struct session *s, double row_cost, struct draft *d);
 /* The tokens after c->last, guessed: those whose logits may be of use, at most n_max. */
 size_t session_guess(const struct session *s, struct session_choice *c, int32_t *tokens,
                      size_t n_max);

@@ -180,7 +180,12 @@ static const struct key keys[] = {
      "mistral-v0.2\n"
      "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
      "mistral-v7-tekken gemma\n"
-     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1",
+     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1\n"
+     "    draft_model: null     # path of a smaller model with the same vocabulary: it guesses "
+     "tokens "
+     "that this one\n"
+     "                          # then evaluates together, where engine_speculation is not off; "
+     "answers are the same",
      true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
@@ -239,7 +244,8 @@ static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
 static const cyaml_schema_field_t model_fields[] = {
     NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
-    OPTIONAL_STRING(config_model, chat_template), CYAML_FIELD_END};
+    OPTIONAL_STRING(config_model, chat_template), OPTIONAL_STRING(config_model, draft_model),
+    CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
@@ -699,7 +705,8 @@ static bool same_models(const struct config *a, const struct config *b)
     for (unsigned i = 0; same && i < a->n_models; i++) {
         same = same_text(a->models[i].name, b->models[i].name) &&
                same_text(a->models[i].path, b->models[i].path) &&
-               same_text(a->models[i].chat_template, b->models[i].chat_template);
+               same_text(a->models[i].chat_template, b->models[i].chat_template) &&
+               same_text(a->models[i].draft_model, b->models[i].draft_model);
     }
     return same;
 }

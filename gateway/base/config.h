@@ -70,6 +70,7 @@ struct config_alias {
 /* local models: local/<name>; the first is `local` */
 struct config_model {
     char *name, *path;
+    char *draft_model;   /* path of a smaller one that guesses for it; NULL: none */
     char *chat_template; /* a name of local-engine/chat_style.c; NULL: as the model's files say */
 };
 

@@ -27,6 +27,8 @@ static const char usage[] =
     "      --speculation WORD     lookup (default) or off: whether tokens are guessed from what "
     "was said before;\n"
     "                             the answer is the same\n"
+    "      --draft-model MODEL    a smaller model of the same vocabulary that guesses; the answer "
+    "is the same\n"
     "      --logprobs  --top-logprobs N  --logprobs-mode WORD   with --json\n" CTL_LOCAL_HELP_END;
 
 /* One answer while it comes. */
@@ -250,9 +252,19 @@ static bool take_speculation(const char *value, void *ud)
     return engine_speculation_parse(value, &o->speculation);
 }
 
+static bool take_draft(const char *value, void *ud)
+{
+    struct ctl_local_options *o = ud;
+    o->draft = value;
+    return *value != '\0';
+}
+
 int ctl_generate(int argc, char **argv)
 {
-    static const struct ctl_local_own own[] = {{"speculation", "off or lookup", take_speculation}};
+    static const struct ctl_local_own own[] = {
+        {"speculation", "off or lookup", take_speculation},
+        {"draft-model", "a folder or a .gguf file", take_draft},
+    };
     struct ctl_local_options o = {.verb = "generate", .usage = usage};
     int status = ctl_local_parse(&o, argc, argv, own, sizeof own / sizeof *own, &o);
     if (status < 0 && json_object_get(o.params, "logprobs") && !o.is_json) {

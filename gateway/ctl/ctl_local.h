@@ -44,7 +44,8 @@ struct ctl_local_options {
     bool is_chat, is_json;
     int n_threads;
     enum engine_speculation speculation;
-    json_t *params; /* owned */
+    const char *draft; /* a model as `model`, or NULL */
+    json_t *params;    /* owned */
 };
 
 /* An option of the verb's own, with a value. */

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #define MODEL "tests/vectors/stories260k"
+#define OTHER "local-engine/default-model"
 
 static struct {
     struct schedule *s;
@@ -131,6 +132,8 @@ static int setup(void **state)
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
     assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
+    assert_true(schedule_add_model(peer.s, "drafted=" MODEL "?template=plain?draft=" MODEL, NULL));
+    assert_true(schedule_add_model(peer.s, "other=" MODEL "?draft=" OTHER, NULL));
     assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
     assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
@@ -161,13 +164,14 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 2);
-    assert_int_equal(json_array_size(refused), 2);
+    assert_int_equal(json_array_size(models), 3);
+    assert_int_equal(json_array_size(refused), 3);
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
     assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
     assert_string_equal(string_of(json_array_get(refused, 0), "id"), "none");
     assert_non_null(strstr(string_of(json_array_get(refused, 1), "error"), "chatml"));
+    assert_non_null(strstr(string_of(json_array_get(refused, 2), "error"), "draft model '" OTHER));
     json_decref(o);
 }
 

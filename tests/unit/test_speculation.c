@@ -3,8 +3,8 @@
  * log-probabilities, ends and counts.
  *
  * Prompts are made of a few words, some of which repeat; each is asked with every kind of setting.
- * SPECULATION_PROMPTS: how many prompts a model gets; the default model, which takes longest, then
- * gets each of them with two settings. The random model has the weights of the stories' one with
+ * SPECULATION_PROMPTS: how many prompts a model gets; the default model, which takes longest, gets
+ * each of them with two settings then. The random model has the weights of the stories' one with
  * signs drawn anew.
  */
 #include "local-engine/engine.h"
@@ -24,7 +24,7 @@
 #define DEFAULT "local-engine/default-model"
 
 enum { CHOICES = 4, PROMPTS = 4, IDS_MAX = 600 };
-enum { OFF, LOOKUP, ALWAYS, N_ENGINES };
+enum { OFF, LOOKUP, ALWAYS, DRAFT, N_ENGINES };
 
 static struct engine *engines[N_ENGINES];
 static json_t *pattern, *choice, *schema;
@@ -279,12 +279,14 @@ static void compare(const char *text, int64_t seed, size_t setting)
 
 /* ---- models */
 
-static void open_engines(const char *path)
+static void open_engines(const char *path, const char *draft)
 {
     static const enum engine_speculation how[N_ENGINES] = {
-        ENGINE_SPECULATION_OFF, ENGINE_SPECULATION_LOOKUP, ENGINE_SPECULATION_ALWAYS};
+        ENGINE_SPECULATION_OFF, ENGINE_SPECULATION_LOOKUP, ENGINE_SPECULATION_ALWAYS,
+        ENGINE_SPECULATION_LOOKUP};
     for (int i = 0; i < N_ENGINES; i++) {
-        struct engine_options o = {.n_threads = 1, .speculation = how[i]};
+        struct engine_options o = {
+            .n_threads = 1, .speculation = how[i], .draft_path = i == DRAFT ? draft : NULL};
         struct engine_error err = {.code = ENGINE_OK};
         if (!engine_open(&engines[i], path, &o, &err)) {
             fail_msg("%s", err.text);
@@ -301,29 +303,31 @@ static void close_engines(void)
     }
 }
 
-/* is_slow: when many prompts are wanted, each gets an n-th of the settings, in turn. */
-static void compare_all(const char *path, bool is_slow)
+/* is_slow: a prompt gets a part of the settings, in turn. */
+static void compare_all(const char *path, const char *draft, bool is_slow)
 {
     const char *wanted = getenv("SPECULATION_PROMPTS");
     int64_t n_prompts = wanted ? atoll(wanted) : PROMPTS;
-    size_t share = is_slow && wanted ? N_SETTINGS / 2 : 1;
+    size_t share = is_slow ? wanted ? N_SETTINGS / 2 : 2 : 1;
     char text[512];
     random_state = 20;
-    open_engines(path);
+    open_engines(path, draft);
     for (int64_t seed = 1; seed <= n_prompts; seed++) {
         make_prompt(text, sizeof text);
         for (size_t s = (size_t)seed % share; s < N_SETTINGS; s += share) {
             compare(text, seed, s);
         }
     }
-    print_message("%s: %lld prompts, %zu settings each, %lld pairs, 0 differ; of %lld guesses %lld "
-                  "were right, of all possible %lld %lld\n",
+    print_message("%s: %lld prompts, %zu settings each, %lld pairs, 0 differ; guesses and right "
+                  "ones: %lld, %lld; all possible %lld, %lld; with a draft model %lld, %lld\n",
                   path, (long long)n_prompts, N_SETTINGS / share, (long long)n_pairs,
                   (long long)n_guessed[LOOKUP], (long long)n_right[LOOKUP],
-                  (long long)n_guessed[ALWAYS], (long long)n_right[ALWAYS]);
+                  (long long)n_guessed[ALWAYS], (long long)n_right[ALWAYS],
+                  (long long)n_guessed[DRAFT], (long long)n_right[DRAFT]);
     assert_int_equal(n_guessed[OFF], 0);
     assert_true(n_right[LOOKUP] > 0 && n_right[LOOKUP] < n_guessed[LOOKUP]);
     assert_true(n_right[ALWAYS] > 0 && n_right[ALWAYS] < n_guessed[ALWAYS]);
+    assert_true(n_right[DRAFT] > n_right[LOOKUP] && n_right[DRAFT] < n_guessed[DRAFT]);
     close_engines();
 }
 
@@ -336,7 +340,7 @@ static void test_company(void **state)
     static struct ask a;
     struct session *s[N_SETTINGS];
     char text[512];
-    open_engines(STORIES);
+    open_engines(STORIES, NULL);
     random_state = 21;
     make_prompt(text, sizeof text);
     for (size_t i = 0; i < N_SETTINGS; i++) {
@@ -360,6 +364,50 @@ static void test_company(void **state)
     close_engines();
 }
 
+/* A model is its own best draft: without chance all that it guesses is right, up to the end of the
+ * context. */
+static void test_own_draft(void **state)
+{
+    (void)state;
+    struct result r[2];
+    static struct ask a;
+    open_engines(STORIES, STORIES);
+    for (int i = 0; i < 2; i++) {
+        struct session *s;
+        int which = i ? DRAFT : OFF;
+        r[i] = (struct result){.which = which};
+        ask_make(&a, "Once upon a time", 1, set_greedy);
+        a.sampling.ignore_eos = true;
+        a.r.max_tokens = 0;
+        assert_true(session_start(engines[which], &a.r, on_event, &r[i], &s, NULL));
+        size_t n_steps = 0;
+        while (engine_step(engines[which])) {
+            n_steps++;
+        }
+        assert_true(i ? n_steps < 150 : n_steps > 500);
+        session_free(s);
+    }
+    assert_memory_equal(r[0].events, r[1].events, sizeof r[0].events);
+    assert_true(n_right[DRAFT] > 2 * 350); /* two choices, which are one */
+    close_engines();
+}
+
+static void test_other_vocabularies_are_refused(void **state)
+{
+    (void)state;
+    struct engine *e;
+    struct engine_error err = {.code = ENGINE_OK};
+    struct engine_options o = {.n_threads = 1, .draft_path = DEFAULT};
+    assert_false(engine_open(&e, STORIES, &o, &err));
+    assert_int_equal(err.code, ENGINE_BAD_FILE);
+    assert_string_equal(err.text, "draft model '" DEFAULT
+                                  "': its vocabulary has 4096 tokens, that of the model 512: they "
+                                  "must be the same");
+    o.speculation = ENGINE_SPECULATION_OFF;
+    assert_true(engine_open(&e, STORIES, &o, NULL)); /* nobody asks for it */
+    engine_close(e);
+}
+
 /* Sixteen choices leave no row for a guess. */
 static void test_many_are_not_guessed(void **state)
 {
@@ -367,7 +415,7 @@ static void test_many_are_not_guessed(void **state)
     static struct result r[16];
     static struct ask a;
     struct session *s[16];
-    open_engines(STORIES);
+    open_engines(STORIES, NULL);
     for (int i = 0; i < 16; i++) {
         r[i] = (struct result){.which = ALWAYS};
         ask_make(&a, "a a a a a a a a", i, set_greedy);
@@ -384,9 +432,11 @@ static void test_many_are_not_guessed(void **state)
     close_engines();
 }
 
-/* Copies FROM/name to TO/name; `is_drawn`: float32 tensors get new signs. */
-static void copy_file(const char *from, const char *to, const char *name, bool is_drawn)
+/* Copies FROM/name to TO/name. The weights, float32, get new signs. With `other` the tokenizer's
+ * first token has another spelling. */
+static void copy_file(const char *from, const char *to, const char *name, bool other)
 {
+    bool is_drawn = strcmp(name, "model.safetensors") == 0;
     static unsigned char bytes[4 << 20];
     char path[256];
     (void)snprintf(path, sizeof path, "%s/%s", from, name);
@@ -394,8 +444,14 @@ static void copy_file(const char *from, const char *to, const char *name, bool i
     assert_non_null(f);
     size_t n = fread(bytes, 1, sizeof bytes, f);
     (void)fclose(f);
+    assert_true(n < sizeof bytes);
     for (size_t i = 8 + bytes[0] + 256 * (size_t)bytes[1] + 3; is_drawn && i < n; i += 4) {
         bytes[i] ^= random_below(2) ? 0x80 : 0;
+    }
+    char *unknown = (char *)bytes;
+    bytes[n] = '\0';
+    while (other && !is_drawn && (unknown = strstr(unknown, "<unk>"))) {
+        unknown[3] = 'x';
     }
     (void)snprintf(path, sizeof path, "%s/%s", to, name);
     f = fopen(path, "we");
@@ -407,32 +463,60 @@ static void copy_file(const char *from, const char *to, const char *name, bool i
 static void test_stories(void **state)
 {
     (void)state;
-    compare_all(STORIES, false);
+    compare_all(STORIES, STORIES, false);
 }
 
 static void test_default_model(void **state)
 {
     (void)state;
-    compare_all(DEFAULT, true);
+    compare_all(DEFAULT, DEFAULT, true);
+}
+
+static const char *const model_files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                          "generation_config.json", "model.safetensors"};
+
+/* `folder` ends with XXXXXX. */
+static void make_model(char *folder, bool other)
+{
+    random_state = 7;
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < 5; i++) {
+        copy_file(STORIES, folder, model_files[i], other);
+    }
+}
+
+static void remove_model(const char *folder)
+{
+    char path[256];
+    for (size_t i = 0; i < 5; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, model_files[i]);
+        (void)remove(path);
+    }
+    (void)remove(folder);
 }
 
 static void test_random_model(void **state)
 {
     (void)state;
-    static const char *const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
-                                        "generation_config.json", "model.safetensors"};
-    char folder[] = "/tmp/test_speculation_XXXXXX", path[256];
-    random_state = 7;
-    assert_non_null(mkdtemp(folder));
-    for (size_t i = 0; i < 5; i++) {
-        copy_file(STORIES, folder, names[i], i == 4);
-    }
-    compare_all(folder, false);
-    for (size_t i = 0; i < 5; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        (void)remove(path);
-    }
-    (void)remove(folder);
+    char folder[] = "/tmp/test_speculation_XXXXXX";
+    make_model(folder, false);
+    compare_all(folder, STORIES, false);
+    remove_model(folder);
+}
+
+static void test_another_token_is_refused(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_speculation_XXXXXX";
+    struct engine *e;
+    struct engine_error err = {.code = ENGINE_OK};
+    make_model(folder, true);
+    struct engine_options o = {.n_threads = 1, .draft_path = folder};
+    assert_false(engine_open(&e, STORIES, &o, &err));
+    assert_string_equal(err.param, "draft_model");
+    assert_non_null(strstr(err.text, "its token 0 is '<unx>', that of the model '<unk>': the "
+                                     "vocabularies must be the same"));
+    remove_model(folder);
 }
 
 int main(void)
@@ -442,6 +526,9 @@ int main(void)
         cmocka_unit_test(test_default_model),
         cmocka_unit_test(test_random_model),
         cmocka_unit_test(test_company),
+        cmocka_unit_test(test_own_draft),
+        cmocka_unit_test(test_other_vocabularies_are_refused),
+        cmocka_unit_test(test_another_token_is_refused),
         cmocka_unit_test(test_many_are_not_guessed),
     };
     pattern = json_string("(ab, ab; |cd ){4,30}[0-9]+");
