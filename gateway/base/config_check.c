@@ -399,11 +399,6 @@ static bool check_model(const struct check *k, unsigned i)
         (void)snprintf(path, sizeof path, "models[%u].path", i);
         return config_fail_at(k->pl, k->err, path, "a folder or a .gguf file expected");
     }
-    if (m->draft_model && !*m->draft_model) {
-        char path[YAML_LINES_PATH];
-        (void)snprintf(path, sizeof path, "models[%u].draft_model", i);
-        return config_fail_at(k->pl, k->err, path, "a folder or a .gguf file, or null expected");
-    }
     const char *t = m->chat_template;
     if (t && (!*t || t[strspn(t, "abcdefghijklmnopqrstuvwxyz0123456789.-")])) {
         char path[YAML_LINES_PATH];
