@@ -165,15 +165,16 @@ static void known_path(const struct config *conf, char *out, size_t cap)
 /* Loop 0 owns the engine's process. */
 static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
-    static char names[MODELS_MAX][4600], program[4096], folder[4096],
+    static char names[MODELS_MAX][8700], program[4096], folder[4096],
         known[4096]; /* the child is started again with them */
     static const char *models[MODELS_MAX];
     struct failure f = {.status = 0};
     unsigned n = 0;
     for (; n < conf->n_models && n < MODELS_MAX; n++) {
-        const char *chat = conf->models[n].chat_template;
-        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s", conf->models[n].name,
-                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "");
+        const char *chat = conf->models[n].chat_template, *draft = conf->models[n].draft_model;
+        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s%s%s", conf->models[n].name,
+                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "",
+                       draft ? "?draft=" : "", draft ? draft : "");
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);
@@ -194,6 +195,7 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
                                      .threads = conf->engine_threads,
                                      .memory_max = conf->memory_max,
                                      .known = known,
+                                     .speculation = conf->engine_speculation,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
     struct engine_child *engine = NULL;

@@ -21,10 +21,24 @@
 struct engine;
 struct session;
 
+/* Tokens that are guessed and evaluated beside the one that is known (speculate.h). What is drawn,
+ * and everything that is said of it, is the same with any of these; choices of one session may get
+ * ahead of each other. */
+enum engine_speculation {
+    ENGINE_SPECULATION_LOOKUP, /* from what the sequence has said before, where it is worth it */
+    ENGINE_SPECULATION_OFF,
+    ENGINE_SPECULATION_ALWAYS /* for tests: lookup, however seldom it is right */
+};
+
+/* "off", "lookup"; false: there is no such word. */
+bool engine_speculation_parse(const char *word, enum engine_speculation *out);
+
 struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
     const char *known;  /* a file of hashes (known.h), or NULL */
+    enum engine_speculation speculation;
+    const char *draft_path; /* NULL, or a model that guesses (draft.h), unless speculation is off */
 };
 /* `path`: a folder or a .gguf file. Its tokenizer: see tokenizer_source.h. */
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
@@ -103,6 +117,9 @@ struct session_event {
     const char *finish;   /* SESSION_FINISH: "stop" or "length" */
     int32_t matched_stop; /* SESSION_FINISH: index into stops, or -1 */
     int64_t n_generated;  /* SESSION_FINISH: tokens of this choice, the end token included */
+    /* SESSION_FINISH: tokens of this choice that were guessed, and those of them that were right.
+     * They depend on the company. */
+    int64_t n_guessed, n_guessed_right;
     const struct engine_error *error;        /* SESSION_ERROR: ends the whole session */
     const struct distribution *distribution; /* SESSION_DISTRIBUTION: ends it too */
     bool is_first; /* SESSION_DISTRIBUTION: as a token's, see tokenizer_piece() */

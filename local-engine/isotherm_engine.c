@@ -39,15 +39,15 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [--threads N] [--memory-max N] [--known FILE] "
-    "NAME=FOLDER[?template=NAME]...\n"
+    "usage: isotherm-engine --fd N [options] NAME=FOLDER[?template=NAME][?draft=FOLDER]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
-    "  --fd N          the open socket to serve, usually 3\n"
-    "  --threads N     0 to 256; 0, the default: one a core, at most 8\n"
-    "  --memory-max N  bytes for all loaded models together; 0, the default: no limit\n"
-    "  --known FILE    hashes of weights that need not be computed again\n"
-    "  --version       print the version\n"
-    "  --help          this text\n";
+    "  --fd N              the open socket to serve, usually 3\n"
+    "  --threads N         0 to 256; 0, the default: one a core, at most 8\n"
+    "  --memory-max N      bytes for all loaded models together; 0, the default: no limit\n"
+    "  --known FILE        hashes of weights that need not be computed again\n"
+    "  --speculation WORD  lookup, the default: tokens are guessed from what was said before; off\n"
+    "  --version           print the version\n"
+    "  --help              this text\n";
 
 struct options {
     int fd;
@@ -158,7 +158,7 @@ static bool take_number(int c, const char *text, struct options *o)
     if (c == 'm') {
         o->models.memory_max = n;
     } else {
-        *(c == 'f' ? &o->fd : &o->models.n_threads) = (int)n;
+        *(c == 'f' ? &o->fd : &o->models.engine.n_threads) = (int)n;
     }
     return true;
 }
@@ -171,6 +171,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"threads", required_argument, NULL, 't'},
         {"memory-max", required_argument, NULL, 'm'},
         {"known", required_argument, NULL, 'k'},
+        {"speculation", required_argument, NULL, 's'},
         {"version", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -188,7 +189,13 @@ static int parse_options(int argc, char **argv, struct options *o)
             }
             break;
         case 'k':
-            o->models.known = optarg;
+            o->models.engine.known = optarg;
+            break;
+        case 's':
+            if (!engine_speculation_parse(optarg, &o->models.engine.speculation)) {
+                (void)fprintf(stderr, "isotherm-engine: '%s': off or lookup expected\n", optarg);
+                return 2;
+            }
             break;
         case 'v':
             (void)printf("isotherm-engine %s\n", ENGINE_VERSION);

@@ -63,23 +63,24 @@ static bool check_room(const struct models *t, const struct served *m, struct en
                        m->name, (long long)bytes, (long long)max);
 }
 
-static void map(struct models *t, struct served *m, const char *folder)
+static void map(struct models *t, struct served *m, const char *folder, const char *draft)
 {
-    struct engine_options o = {.n_threads = t->options.n_threads, .known = t->options.known};
+    struct engine_options o = t->options.engine;
+    o.draft_path = draft;
     if (!engine_map(&m->engine, folder, &o, &m->err) || !check_room(t, m, &m->err)) {
         m->state = MODELS_FAILED;
     }
 }
 
-/* Splits a spec into texts of m's; false: memory. */
-static bool split(struct served *m, const char *spec, const char *equals, char **folder)
+/* Cuts the option off the end of `spec` and returns its value; NULL: it is not there. */
+static const char *cut_option(char *spec, const char *option)
 {
-    static const char option[] = "?template=";
-    const char *question = strstr(equals, option);
-    m->name = strndup(spec, (size_t)(equals - spec));
-    *folder = question ? strndup(equals + 1, (size_t)(question - equals - 1)) : strdup(equals + 1);
-    m->chat_template = question ? strdup(question + sizeof option - 1) : NULL;
-    return m->name && *folder && (m->chat_template || !question);
+    char *at = strstr(spec, option);
+    if (at) {
+        *at = '\0';
+        at += strlen(option);
+    }
+    return at;
 }
 
 bool models_add(struct models *t, const char *spec, struct engine_error *err)
@@ -93,19 +94,23 @@ bool models_add(struct models *t, const char *spec, struct engine_error *err)
         return engine_fail(err, ENGINE_BAD_PARAM, "model", "more than %d models: leave some out",
                            MODELS_MAX);
     }
-    struct served m = {.state = MODELS_UNLOADED, .err = {.code = ENGINE_OK}};
-    char *folder = NULL;
-    bool is_memory = !split(&m, spec, equals, &folder);
-    if (is_memory || models_find(t, m.name)) {
-        free(m.name);
-        free(m.chat_template);
+    char *name = strndup(spec, (size_t)(equals - spec)), *folder = strdup(equals + 1);
+    const char *draft = folder ? cut_option(folder, "?draft=") : NULL,
+               *template = folder ? cut_option(folder, "?template=") : NULL;
+    char *chat_template = template ? strdup(template) : NULL;
+    bool is_memory = !name || !folder || (template && !chat_template);
+    if (is_memory || models_find(t, name)) {
+        free(name);
         free(folder);
+        free(chat_template);
         return is_memory ? engine_fail(err, ENGINE_NOMEM, "", "out of memory")
                          : engine_fail(err, ENGINE_BAD_PARAM, "model",
                                        "'%s': there is a model of that name already", spec);
     }
-    t->served[t->n] = m;
-    map(t, &t->served[t->n++], folder);
+    struct served *m = &t->served[t->n++];
+    m->name = name;
+    m->chat_template = chat_template;
+    map(t, m, folder, draft);
     free(folder);
     return true;
 }

@@ -36,16 +36,16 @@ struct served {
 };
 
 struct models_options {
-    int n_threads;      /* 0: the engine's choice */
-    int64_t memory_max; /* 0: no limit */
-    const char *known;  /* a file of hashes (known.h), or NULL; borrowed */
+    struct engine_options engine; /* of every model; what it points to is borrowed */
+    int64_t memory_max;           /* 0: no limit */
 };
 ENGINE_WARN_UNUSED bool models_new(struct models **out, const struct models_options *o,
                                    struct engine_error *err);
 /* No jobs may be left. */
 void models_free(struct models *t);
-/* "NAME=FOLDER" or "NAME=FOLDER?template=plain". Files that are damaged are no failure: the model
- * is FAILED. false: the text has another form, the name is there already, or memory. */
+/* "NAME=FOLDER", and after it "?template=plain" or "?draft=FOLDER" or both, in this order. Files
+ * that are damaged are no failure: the model is FAILED. false: the text has another form, the name
+ * is there already, or memory. */
 ENGINE_WARN_UNUSED bool models_add(struct models *t, const char *spec, struct engine_error *err);
 size_t models_n(const struct models *t);
 struct served *models_at(struct models *t, size_t i);

@@ -38,6 +38,9 @@ static void choice_release(struct session_choice *c)
     sampler_free(c->sampler);
     stop_free(c->stop);
     constrain_state_free(c->constraint);
+    speculate_release(c->speculate);
+    free(c->speculate);
+    draft_sequence_free(c->draft);
     free(c->tokens);
     free(c->spans);
     free(c->tops);
@@ -192,7 +195,9 @@ static void fill_finish(const struct session_choice *c, struct session_event *ev
     *ev = (struct session_event){.kind = SESSION_FINISH,
                                  .finish = c->finish,
                                  .matched_stop = c->matched_stop,
-                                 .n_generated = c->n_generated};
+                                 .n_generated = c->n_generated,
+                                 .n_guessed = c->n_guessed,
+                                 .n_guessed_right = c->n_guessed_right};
 }
 
 /* Text, and the tokens that are ready. */
@@ -525,6 +530,9 @@ bool session_accept(struct session *s, struct session_choice *c, int32_t id,
         return true;
     }
     c->last = id;
+    if (c->speculate) {
+        speculate_push(c->speculate, id);
+    }
     /* n_tokens_max is what was asked for or what the context has room for, whichever is less: both
      * end with "length". */
     return c->n_generated < s->n_tokens_max || end_choice(s, c, "length", err);
@@ -561,6 +569,66 @@ void session_advance(struct session *s, struct session_choice *c, const float *l
     if (!ok) {
         session_fail(s, &err);
     }
+}
+
+/* ---- guesses */
+
+void session_speculate(struct session *s, double row_cost, struct draft *d)
+{
+    if (s->beam || s->n_distribution) {
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_choices; i++) {
+        struct speculate *p = malloc(sizeof *p);
+        if (!p) {
+            return;
+        }
+        speculate_init(p, row_cost);
+        for (size_t j = 0; j < s->n_prompt; j++) {
+            speculate_push(p, s->prompt[j]);
+        }
+        s->choices[i].speculate = p;
+        if (d) {
+            s->choices[i].draft =
+                draft_sequence_new(d, (int32_t)((int64_t)s->n_prompt + s->n_tokens_max));
+        }
+    }
+}
+
+size_t session_guess(const struct session *s, struct session_choice *c, int32_t *tokens,
+                     size_t n_max)
+{
+    /* the last token of all is drawn, never evaluated */
+    size_t n_useful = (size_t)(s->n_tokens_max - c->n_generated - 1), n = 0;
+    n_max = n_max < n_useful ? n_max : n_useful;
+    if (c->speculate) {
+        n = speculate_guess(c->speculate, tokens, n_max);
+    }
+    if (n == 0 && c->draft && !c->speculate->is_over) {
+        n = draft_guess(c->draft, c->speculate->tokens, c->speculate->n, tokens, n_max);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (session_is_end(s, tokens[i])) {
+            n = i;
+        }
+    }
+    c->has_erred = false;
+    c->n_guessed += (int64_t)n;
+    return n;
+}
+
+bool session_guess_holds(const struct session *s, struct session_choice *c, int32_t token)
+{
+    if (c->is_done || c->has_erred) {
+        return false;
+    }
+    if (c->last == token) {
+        c->n_guessed_right++;
+        return true;
+    }
+    c->has_erred = true;
+    kvcache_truncate(c->cache, (int32_t)((int64_t)s->n_prompt + c->n_generated - 1));
+    return false;
 }
 
 /* The given tokens are c's first ones. */

@@ -8,7 +8,9 @@
 #ifndef ISOTHERM_SESSION_H
 #define ISOTHERM_SESSION_H
 
+#include "draft.h"
 #include "engine.h"
+#include "speculate.h"
 #include "utf8.h"
 
 /* Where a token's text lies in the choice's decoded text. */
@@ -26,6 +28,10 @@ struct session_choice {
     struct stop *stop;
     struct constrain_state *constraint; /* NULL: none */
     int32_t last;                       /* to be evaluated next */
+    struct speculate *speculate;        /* NULL: nothing is guessed */
+    struct draft_sequence *draft;       /* NULL: no draft model. Asked where there is no guess */
+    int64_t n_guessed, n_guessed_right;
+    bool has_erred; /* in this step: the drawn token was not the guessed one */
     bool is_done;
     bool is_idle;       /* with a beam: nothing of it is to be evaluated now */
     const char *finish; /* once is_done */
@@ -87,6 +93,17 @@ bool session_wants_logits(const struct session *s, size_t i);
 void session_prompted(struct session *s, const float *logits);
 /* The logits after c's last token: draws the next one. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
+/* Guesses from now on, where that may be of use; row_cost: see speculate_init(); d: NULL, or the
+ * draft model that is asked where nothing is found. For a session with no token yet. Without memory
+ * there are no guesses. */
+void session_speculate(struct session *s, double row_cost, struct draft *d);
+/* The tokens after c->last, guessed: those whose logits may be of use, at most n_max. */
+size_t session_guess(const struct session *s, struct session_choice *c, int32_t *tokens,
+                     size_t n_max);
+/* For each guessed token of c in order, once the logits before it were handed over: whether it is
+ * the one that was drawn, so that its own logits count. Where it is not, the cache forgets it and
+ * what follows it, and no later one holds. */
+bool session_guess_holds(const struct session *s, struct session_choice *c, int32_t token);
 void session_fail(struct session *s, const struct engine_error *err);
 
 /* ---- for session_beam.c */

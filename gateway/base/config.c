@@ -104,6 +104,13 @@ static const struct key keys[] = {
      "names it, the first one at once; where there is no room the least recently used one is "
      "unloaded.",
      true},
+    {"engine_speculation", "lookup", 0, 0,
+     "What the local engine does beside the next token: lookup guesses those after it from what "
+     "prompt and\n"
+     "answer have said before and evaluates them together, which is faster where text repeats; off "
+     "does not.\n"
+     "Answers are the same.",
+     true},
     {"on_out_of_range", "clamp", 0, 0,
      "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
      "400,\n"
@@ -181,7 +188,12 @@ static const struct key keys[] = {
      "mistral-v0.2\n"
      "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
      "mistral-v7-tekken gemma\n"
-     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1",
+     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1\n"
+     "    draft_model: null     # path of a smaller model with the same vocabulary: it guesses "
+     "tokens "
+     "that this one\n"
+     "                          # then evaluates together, where engine_speculation is not off; "
+     "answers are the same",
      true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
@@ -240,7 +252,8 @@ static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
 static const cyaml_schema_field_t model_fields[] = {
     NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
-    OPTIONAL_STRING(config_model, chat_template), CYAML_FIELD_END};
+    OPTIONAL_STRING(config_model, chat_template), OPTIONAL_STRING(config_model, draft_model),
+    CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
@@ -258,6 +271,7 @@ static const cyaml_schema_field_t fields[] = {
     OPTIONAL_STRING(config, engine_program),
     NUMBER(engine_threads),
     CYAML_FIELD_INT("memory_max", CYAML_FLAG_OPTIONAL, struct config, memory_max),
+    STRING(config, engine_speculation),
     STRING(config, on_out_of_range),
     STRING(config, on_unsupported),
     STRING(config, on_many),
@@ -700,7 +714,8 @@ static bool same_models(const struct config *a, const struct config *b)
     for (unsigned i = 0; same && i < a->n_models; i++) {
         same = same_text(a->models[i].name, b->models[i].name) &&
                same_text(a->models[i].path, b->models[i].path) &&
-               same_text(a->models[i].chat_template, b->models[i].chat_template);
+               same_text(a->models[i].chat_template, b->models[i].chat_template) &&
+               same_text(a->models[i].draft_model, b->models[i].draft_model);
     }
     return same;
 }

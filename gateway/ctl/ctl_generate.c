@@ -25,6 +25,11 @@ static const char usage[] =
     "      --n N  --best-of N     several answers; the best by mean log-probability\n"
     "      --use-beam-search  --num-beams N  --length-penalty X   a search in place of sampling\n"
     "      --echo                 the prompt comes first; then --max-tokens may be 0\n"
+    "      --speculation WORD     lookup (default) or off: whether tokens are guessed from what "
+    "was said before;\n"
+    "                             the answer is the same\n"
+    "      --draft-model MODEL    a smaller model of the same vocabulary that guesses; the answer "
+    "is the same\n"
     "      --logprobs  --top-logprobs N  --logprobs-mode WORD   with --json\n" CTL_LOCAL_HELP_END;
 
 /* One answer while it comes. */
@@ -34,6 +39,7 @@ struct answer {
     const char *finish;
     const char *stop; /* the stop string that was met */
     int64_t n_tokens;
+    int64_t n_guessed, n_guessed_right;
 };
 
 struct run {
@@ -71,6 +77,8 @@ static void on_event(const struct session_event *ev, void *ud)
     } else if (ev->kind == SESSION_FINISH) {
         a->finish = ev->finish;
         a->n_tokens = ev->n_generated;
+        a->n_guessed = ev->n_guessed;
+        a->n_guessed_right = ev->n_guessed_right;
         a->stop = ev->matched_stop >= 0 ? r->local.params.stops[ev->matched_stop] : NULL;
     } else if (r->streams) {
         if (ev->len > 0 &&
@@ -109,13 +117,16 @@ static bool compute(struct run *r)
 
 /* ---- output */
 
-static int64_t count_tokens(const struct run *r)
+/* Of all answers. */
+static struct answer count(const struct run *r)
 {
-    int64_t n = 0;
+    struct answer all = {.n_tokens = 0};
     for (int64_t i = 0; i < r->local.params.n; i++) {
-        n += r->answers[i].n_tokens;
+        all.n_tokens += r->answers[i].n_tokens;
+        all.n_guessed += r->answers[i].n_guessed;
+        all.n_guessed_right += r->answers[i].n_guessed_right;
     }
-    return n;
+    return all;
 }
 
 static json_t *answer_object(struct answer *a)
@@ -139,12 +150,15 @@ static bool print_json(struct run *r)
             return engine_fail(&r->err, ENGINE_NOMEM, "", "out of memory for the answer");
         }
     }
-    int64_t n = count_tokens(r);
-    json_t *o = json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:s}", "choices", list, "seed",
-                          (json_int_t)r->local.params.seed, "usage", "prompt_tokens",
-                          (json_int_t)r->local.n_prompt, "completion_tokens", (json_int_t)n,
-                          "total_tokens", (json_int_t)((int64_t)r->local.n_prompt + n),
-                          "fingerprint", engine_fingerprint(r->local.engine));
+    struct answer all = count(r);
+    int64_t n = all.n_tokens;
+    json_t *o =
+        json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:s}", "choices", list, "seed",
+                  (json_int_t)r->local.params.seed, "usage", "prompt_tokens",
+                  (json_int_t)r->local.n_prompt, "completion_tokens", (json_int_t)n, "total_tokens",
+                  (json_int_t)((int64_t)r->local.n_prompt + n), "speculation", "proposed",
+                  (json_int_t)all.n_guessed, "accepted", (json_int_t)all.n_guessed_right,
+                  "fingerprint", engine_fingerprint(r->local.engine));
     struct buf out;
     buf_init(&out, OUTPUT_BYTES_MAX);
     bool ok = o && jsonio_write(&out, o) && buf_puts(&out, "\n") &&
@@ -170,7 +184,7 @@ static void print_texts(const struct run *r)
 
 static bool print(struct run *r)
 {
-    int64_t n = count_tokens(r);
+    int64_t n = count(r).n_tokens;
     if (r->o->is_json) {
         return print_json(r) &&
                (fflush(stdout) == 0 ||
@@ -222,10 +236,27 @@ static int run_with(const struct ctl_local_options *o)
     return status;
 }
 
+static bool take_speculation(const char *value, void *ud)
+{
+    struct ctl_local_options *o = ud;
+    return engine_speculation_parse(value, &o->speculation);
+}
+
+static bool take_draft(const char *value, void *ud)
+{
+    struct ctl_local_options *o = ud;
+    o->draft = value;
+    return *value != '\0';
+}
+
 int ctl_generate(int argc, char **argv)
 {
+    static const struct ctl_local_own own[] = {
+        {"speculation", "off or lookup", take_speculation},
+        {"draft-model", "a folder or a .gguf file", take_draft},
+    };
     struct ctl_local_options o = {.verb = "generate", .usage = usage};
-    int status = ctl_local_parse(&o, argc, argv, NULL, 0, NULL);
+    int status = ctl_local_parse(&o, argc, argv, own, sizeof own / sizeof *own, &o);
     if (status < 0 && json_object_get(o.params, "logprobs") && !o.is_json) {
         status = ctl_local_usage_error(&o, "%s needs --json", "--logprobs");
     }

@@ -427,12 +427,15 @@ static bool complete_params(json_t *params, struct engine_error *err)
 bool ctl_local_open(struct ctl_local *l, const struct ctl_local_options *o,
                     struct engine_error *err)
 {
-    char path[PATH_MAX];
-    struct engine_options options = {.n_threads = o->n_threads};
+    char path[PATH_MAX], draft[PATH_MAX];
+    struct engine_options options = {.n_threads = o->n_threads,
+                                     .speculation = o->speculation,
+                                     .draft_path = o->draft ? draft : NULL};
     *l = (struct ctl_local){.engine = NULL};
     sampler_config_init(&l->params.sampling);
     return complete_params(o->params, err) && link_params_parse(o->params, &l->params, err) &&
            ctl_local_find_model(o->model, path, err) &&
+           (!o->draft || ctl_local_find_model(o->draft, draft, err)) &&
            engine_open(&l->engine, path, &options, err) && encode(l, o, err);
 }
 

@@ -645,19 +645,22 @@ static void on_restart(void *ud)
     }
 }
 
-/* program --fd 3 --threads N --memory-max N --known FILE NAME=FOLDER... NULL */
+/* program --fd 3 --threads N --memory-max N --known FILE [--speculation WORD] NAME=FOLDER... NULL
+ */
 static char **argv_new(const struct engine_child_options *o)
 {
-    char **argv = calloc(o->n_models + 10, sizeof(*argv));
+    char **argv = calloc(o->n_models + 12, sizeof(*argv));
     char fd[16], threads[16], memory_max[24];
     size_t n = 0;
     (void)snprintf(fd, sizeof fd, "%d", SPAWN_FD);
     (void)snprintf(threads, sizeof threads, "%u", o->threads);
     (void)snprintf(memory_max, sizeof memory_max, "%lld", (long long)o->memory_max);
-    const char *const fixed[] = {o->program,     "--fd",     fd,        "--threads", threads,
-                                 "--memory-max", memory_max, "--known", o->known};
+    const char *const fixed[] = {
+        o->program, "--fd",    fd,       "--threads",     threads,       "--memory-max",
+        memory_max, "--known", o->known, "--speculation", o->speculation};
+    size_t n_fixed = sizeof fixed / sizeof *fixed - (o->speculation ? 0 : 2);
     bool ok = argv != NULL;
-    for (size_t i = 0; ok && i < sizeof fixed / sizeof *fixed; i++) {
+    for (size_t i = 0; ok && i < n_fixed; i++) {
         ok = (argv[n++] = strdup(fixed[i])) != NULL;
     }
     for (size_t i = 0; ok && i < o->n_models; i++) {

@@ -20,12 +20,13 @@ struct engine_call;
 struct engine_child_options {
     const char *program; /* path of isotherm-engine */
     const char *const *models;
-    unsigned n_models;  /* "name=folder" each */
-    unsigned threads;   /* 0: the engine's choice */
-    int64_t memory_max; /* bytes for all loaded models; 0: no limit */
-    const char *known;  /* where hashes of weights are kept (known_file.h) */
-    unsigned queue_max; /* calls at once; the next one fails with 503 */
-    struct loop *loop;  /* that owns the child; must not run yet, or call from its thread */
+    unsigned n_models;       /* "name=folder" each */
+    unsigned threads;        /* 0: the engine's choice */
+    int64_t memory_max;      /* bytes for all loaded models; 0: no limit */
+    const char *known;       /* where hashes of weights are kept (known_file.h) */
+    const char *speculation; /* a word of isotherm-engine's option; NULL: its default */
+    unsigned queue_max;      /* calls at once; the next one fails with 503 */
+    struct loop *loop;       /* that owns the child; must not run yet, or call from its thread */
 };
 /* Fails when the program cannot be started at all; a model that cannot be loaded is "failed". */
 bool engine_child_start(struct engine_child **out, const struct engine_child_options *o,

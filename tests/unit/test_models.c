@@ -61,7 +61,7 @@ static int64_t bytes_of_one(void)
 /* Three models and room for n of them; 0: no limit. */
 static void make(int n)
 {
-    struct models_options o = {.n_threads = 1, .memory_max = n * bytes_of_one()};
+    struct models_options o = {.engine.n_threads = 1, .memory_max = n * bytes_of_one()};
     news[0] = '\0';
     assert_true(models_new(&table, &o, NULL));
     assert_true(models_add(table, "a=" MODEL, NULL));
@@ -183,7 +183,7 @@ static void test_two_in_turn_where_one_has_room(void **state)
 static void test_too_large_alone(void **state)
 {
     (void)state;
-    struct models_options o = {.n_threads = 1, .memory_max = bytes_of_one() - 1};
+    struct models_options o = {.engine.n_threads = 1, .memory_max = bytes_of_one() - 1};
     char max[40];
     (void)snprintf(max, sizeof max, "%lld", (long long)o.memory_max);
     assert_true(models_new(&table, &o, NULL));

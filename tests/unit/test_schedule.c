@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #define MODEL "tests/vectors/stories260k"
+#define OTHER "local-engine/default-model"
 
 static struct {
     struct schedule *s;
@@ -146,11 +147,14 @@ static int setup(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     peer.fd = fds[0];
     link_reader_init(&peer.reader);
-    assert_true(schedule_new(&peer.s, fds[1], &(struct models_options){.n_threads = 1}, NULL));
+    assert_true(
+        schedule_new(&peer.s, fds[1], &(struct models_options){.engine.n_threads = 1}, NULL));
     assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
     assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
+    assert_true(schedule_add_model(peer.s, "drafted=" MODEL "?template=plain?draft=" MODEL, NULL));
+    assert_true(schedule_add_model(peer.s, "other=" MODEL "?draft=" OTHER, NULL));
     assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
     assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
@@ -181,7 +185,7 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 3);
+    assert_int_equal(json_array_size(models), 5);
     assert_int_equal(json_array_size(refused), 1);
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
@@ -205,19 +209,27 @@ static void test_on_demand(void **state)
     expect_state("plain", "loading");
     expect_state("plain", "loaded");
     json_decref(answer_of(1, "done", text));
-    for (int id = 2; id < 4; id++) {
-        say("{\"op\":\"tokenize\",\"id\":%d,\"model\":\"markers\",\"text\":\"Once\"}", id);
-        if (id == 2) {
-            expect_state("markers", "loading");
-            expect_state("markers", "failed");
+    static const struct {
+        const char *model, *code, *word;
+    } bad[] = {{"markers", "invalid_parameter", "chatml"}, {"other", "invalid_model", "vocabular"}};
+    for (int i = 0; i < 4; i++) {
+        const char *model = bad[i / 2].model;
+        say("{\"op\":\"tokenize\",\"id\":%d,\"model\":\"%s\",\"text\":\"Once\"}", 2 + i, model);
+        if (i % 2 == 0) {
+            expect_state(model, "loading");
+            expect_state(model, "failed");
         }
-        json_t *o = answer_of(id, "error", text);
-        assert_string_equal(string_of(o, "code"), "invalid_parameter");
-        assert_non_null(strstr(string_of(o, "text"), "chatml"));
+        json_t *o = answer_of(2 + i, "error", text);
+        assert_string_equal(string_of(o, "code"), bad[i / 2].code);
+        assert_non_null(strstr(string_of(o, "text"), bad[i / 2].word));
         json_decref(o);
     }
-    generate(5, ONCE, "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
-    json_decref(answer_of(5, "done", text));
+    say("{\"op\":\"tokenize\",\"id\":6,\"model\":\"drafted\",\"text\":\"Once\"}");
+    expect_state("drafted", "loading");
+    expect_state("drafted", "loaded");
+    json_decref(answer_of(6, "done", text));
+    generate(7, ONCE, "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
+    json_decref(answer_of(7, "done", text));
     assert_string_equal(text, ", there was");
 }
 
