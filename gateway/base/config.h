@@ -88,8 +88,8 @@ struct config {
     char *records_on_failure;
     char *engine_program; /* NULL: beside the program */
     unsigned engine_threads;
-    int64_t memory_max; /* bytes of all loaded local models; 0: no limit */
-    char *engine_speculation;                         /* off lookup */
+    int64_t memory_max;       /* bytes of all loaded local models; 0: no limit */
+    char *engine_speculation; /* off lookup */
     char *on_out_of_range, *on_unsupported, *on_many; /* default policy, words of the contract */
     char *fallback; /* model name of the fallback target: "local" */
     unsigned body_bytes_max, in_flight_max, connect_ms, first_byte_ms, idle_ms,
