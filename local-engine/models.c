@@ -2,6 +2,7 @@
 #include "models.h"
 
 #include "errand.h"
+#include "weights.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -185,8 +186,9 @@ void models_unwant(struct served *m)
 
 /* ---- loading */
 
-/* On the errand's thread, which has m to itself. Also computes the fingerprint, for which all
- * weights are read once where their hash is not known. */
+/* On the errand's thread, which has m to itself. Reads the weights, so that the steps of others
+ * need not wait for the disk later, and computes the fingerprint, for which all weights are read
+ * once where their hash is not known. */
 static void load(void *arg)
 {
     struct served *m = arg;
@@ -196,6 +198,7 @@ static void load(void *arg)
         m->is_ok = false;
     }
     if (m->is_ok) {
+        weights_need(model_weights(engine_model(m->engine)));
         (void)engine_fingerprint(m->engine);
     }
 }

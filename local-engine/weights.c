@@ -184,6 +184,17 @@ uint64_t weights_file_bytes(const struct weights *w)
     return sum;
 }
 
+void weights_need(const struct weights *w)
+{
+    for (size_t i = 0; i < n_files(w); i++) {
+        const struct filemap *f = file_of(w, i);
+        void *p = (void *)(uintptr_t)f->bytes;
+        if (madvise(p, f->n, MADV_POPULATE_READ) != 0) {
+            (void)madvise(p, f->n, MADV_WILLNEED); /* an old kernel: it begins to, at least */
+        }
+    }
+}
+
 void weights_forget(const struct weights *w)
 {
     for (size_t i = 0; i < n_files(w); i++) {

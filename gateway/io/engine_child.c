@@ -765,6 +765,9 @@ json_t *engine_child_model(struct engine_child *e, const char *name)
         const json_t *v = json_object_get(m, keys[i]);
         ok = json_object_set_new(o, keys[i], v ? json_deep_copy(v) : json_null()) == 0;
     }
+    if (ok && !e->is_ready) {
+        ok = json_object_set_new(o, "state", json_string("starting")) == 0;
+    }
     pthread_mutex_unlock(&e->lock);
     if (!ok) {
         json_decref(o);

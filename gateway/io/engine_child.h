@@ -36,8 +36,8 @@ void engine_child_stop(struct engine_child *e); /* after the loops have ended */
 /* Thread-safe. */
 bool engine_child_is_ready(struct engine_child *e);
 int engine_child_pid(struct engine_child *e); /* -1: none is running */
-/* What is known of a model: {"state" (link.h), "bytes", "memory", "error"}, where null is what
- * nobody has said, also while the engine starts; yours. NULL: out of memory. */
+/* What is known of a model: {"state" (link.h, or "starting" while the engine does), "bytes",
+ * "memory", "error"}, where null is what nobody has said; yours. NULL: out of memory. */
 json_t *engine_child_model(struct engine_child *e, const char *name);
 
 /* Events on `loop`, the loop of the caller. on_frame: the frame's JSON, borrowed, also that of
