@@ -25,6 +25,7 @@ demo_packages := curl
 check_packages := libcmocka-dev locales python3-jsonschema
 check_tools := python3:python3 node:nodejs npm:npm curl:curl openssl:openssl /usr/sbin/nginx:nginx strace:strace
 reference_packages := python3-numpy python3-torch
+suite_packages := libtest-json-schema-acceptance-perl
 lint_packages := libclang-rt-14-dev
 lint_tools := clang:clang clang-format:clang-format cppcheck:cppcheck pmccabe:pmccabe
 
@@ -177,7 +178,7 @@ check-families: check-deps
 	@/usr/bin/python3 tests/reference/make_families.py --check
 	@/usr/bin/python3 tests/reference/gguf_float64.py $(B)/isothermctl
 	@/usr/bin/python3 tests/reference/compare_torch.py $(B)/isothermctl
-# Ours against other people's programs: tokenizers on the files of real models, llama.cpp on .gguf files. What npm gives is in build/node-reference.
+# Ours against other people's programs: tokenizers on the files of real models, llama.cpp on .gguf files, answers by JSON schema against ajv. What npm gives is in build/node-reference.
 reference_tests := $(sort $(wildcard tests/reference/[0-9][0-9]-*.mjs))
 reference_programs := $(patsubst tests/reference/%.c,$(B)/reference/%,$(wildcard tests/reference/*.c))
 build/node-reference/installed: $(addprefix tests/reference/,package.json package-lock.json load.mjs)
@@ -202,6 +203,7 @@ check-speculation: check-deps
 	@SPECULATION_PROMPTS=$(SPECULATION_PROMPTS) $(B)/tests/test_speculation
 .PHONY: check-reference
 check-reference: check-families check-sampler
+	$(call install_missing,$(suite_packages),)
 	$(call quietly,built $(reference_programs) build/node-reference/installed)
 	@BUILD=$(B) REQUIRE_SDK=$(REQUIRE_SDK) python3 tests/lib/run.py $(reference_tests)
 check-san:

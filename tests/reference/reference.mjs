@@ -8,13 +8,13 @@ import { pathToFileURL } from "node:url";
 export const build = process.env.BUILD ?? "build";
 const place = "build/node-reference";
 
-function skip(what, why) {
+export function skip(what, why) {
   if (process.env.REQUIRE_SDK) throw new Error(`${what}: ${why}`);
   console.log(`1..1\nok 1 - ${what} # SKIP ${why.trim().replace(/\s+/g, " ")}`);
   process.exit(0);
 }
 
-// The first package as a module; of all of them the folders. Where npm gave none, the whole file is skipped and says so.
+// The first package as a module; of all of them the folders, and `load` for other modules of theirs. Where npm gave none, the whole file is skipped and says so.
 export async function packages(...names) {
   if (!existsSync(`${place}/installed`)) {
     skip(names.join(", "), existsSync(`${place}/why-not`) ? `npm gave nothing: ${readFileSync(`${place}/why-not`, "utf8")}` : `npm did not run: make ${place}/installed`);
@@ -22,7 +22,7 @@ export async function packages(...names) {
   const missing = names.find((name) => !existsSync(join(place, "node_modules", name)));
   if (missing) skip(names.join(", "), `npm has no ${missing} for this processor`);
   const { default: load } = await import(pathToFileURL(resolve(place, "load.mjs")));
-  return { modules: [await load(names[0])], folder: (name) => join(place, "node_modules", name) };
+  return { modules: [await load(names[0])], load, folder: (name) => join(place, "node_modules", name) };
 }
 
 // A folder that goes when the program ends.
