@@ -64,6 +64,10 @@ static const struct keyword keywords[] = {
     {"$schema", SHAPE_ANY, 0},
     {"$id", SHAPE_ANY, 0},
     {"$comment", SHAPE_ANY, 0},
+    {"contentEncoding", SHAPE_ANY, 0},
+    {"contentMediaType", SHAPE_ANY, 0},
+    {"contentSchema", SHAPE_ANY, 0},
+    {"discriminator", SHAPE_ANY, 0}, /* of OpenAPI: a hint which branch of oneOf it is */
     {"readOnly", SHAPE_ANY, 0},
     {"writeOnly", SHAPE_ANY, 0},
     {"deprecated", SHAPE_ANY, 0},
@@ -124,7 +128,9 @@ unsigned constrain_types_meant(const json_t *schema)
     json_t *object = (json_t *)schema; /* jansson's iterators lack const; nothing is changed */
     for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
         const struct keyword *k = find(json_object_iter_key(it));
-        types |= k ? k->types : 0;
+        bool is_annotation = k && strcmp(k->name, "format") == 0 &&
+                             !constrain_format_is_known(json_object_iter_value(it));
+        types |= k && !is_annotation ? k->types : 0;
     }
     return types ? types : TYPE_ALL;
 }
@@ -245,12 +251,11 @@ bool constrain_check_keywords(struct constrain_compiler *c, const struct constra
         if (!shapes[k->shape].is(json_object_iter_value(it))) {
             return constrain_bad(c, part->path, name, "%s", shapes[k->shape].right);
         }
-        if (strcmp(name, "format") == 0 &&
-            !constrain_format_pattern(json_string_value(json_object_iter_value(it)))) {
+        const json_t *format = strcmp(name, "format") == 0 ? json_object_iter_value(it) : NULL;
+        if (constrain_format_is_known(format) && !constrain_format_pattern(format)) {
             return constrain_bad(c, part->path, name,
-                                 "the format '%.40s' is not supported: date, time, date-time, "
-                                 "uuid, email, ipv4 and ipv6 are",
-                                 json_string_value(json_object_iter_value(it)));
+                                 "the format '%.40s' is not supported: " CONSTRAIN_FORMATS " are",
+                                 json_string_value(format));
         }
     }
     return true;

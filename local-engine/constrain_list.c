@@ -78,6 +78,12 @@ static const json_t *step_down(struct constrain_compiler *c, const json_t *at, c
     return json_object_iter_value(it);
 }
 
+/* Below such a schema '#' would be that schema, not the root. */
+static bool bad_id(struct constrain_compiler *c, uint32_t path)
+{
+    return constrain_bad(c, path, "$id", "only the whole schema may have one: leave it out");
+}
+
 static bool resolve(struct constrain_compiler *c, const struct constrain_part *from,
                     const json_t **schema, uint32_t *path)
 {
@@ -91,6 +97,9 @@ static bool resolve(struct constrain_compiler *c, const struct constrain_part *f
     }
     while (at && *s) {
         char step[512];
+        if (at != c->root && json_is_string(json_object_get(at, "$id"))) {
+            return bad_id(c, *path);
+        }
         at = *s == '/' && read_step(&s, step, sizeof step) ? step_down(c, at, step, path) : NULL;
     }
     if (!json_is_object(at) && !json_is_boolean(at)) {
@@ -133,6 +142,9 @@ static bool add_one(struct constrain_compiler *c, struct constrain_parts *parts,
     }
     struct constrain_part *p = &parts->p[parts->n++];
     *p = (struct constrain_part){.schema = schema, .path = path, .from = from};
+    if (schema != c->root && json_object_get(schema, "$id")) {
+        return bad_id(c, path);
+    }
     return constrain_works(c, 1 + json_object_size(schema)) && constrain_check_keywords(c, p);
 }
 

@@ -45,9 +45,9 @@ void constrain_bounds(const struct constrain_parts *parts, struct constrain_boun
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
             const json_t *v = json_object_get(parts->p[i].schema, names[k].name);
             struct constrain_bound *b = names[k].is_lo ? lo : hi;
-            double new = json_number_value(v), old = json_number_value(b->value);
-            bool is_stricter = !b->value || (names[k].is_lo ? new > old : new < old) ||
-                               (new == old &&names[k].is_exclusive);
+            int order = v && b->value ? constrain_compare(v, b->value) : 0;
+            bool is_stricter = !b->value || (names[k].is_lo ? order > 0 : order < 0) ||
+                               (order == 0 && names[k].is_exclusive);
             if (v && is_stricter) {
                 *b = (struct constrain_bound){v, names[k].is_exclusive, parts->p[i].path,
                                               names[k].name};
@@ -371,7 +371,7 @@ static bool check_bounds(struct constrain_compiler *c, const struct constrain_bo
         return false;
     }
     return !lo->value || !hi->value || lo->path != hi->path ||
-           json_number_value(lo->value) <= json_number_value(hi->value) ||
+           constrain_compare(lo->value, hi->value) <= 0 ||
            constrain_bad(c, lo->path, lo->name, "it is above '%s'", hi->name);
 }
 

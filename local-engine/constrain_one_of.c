@@ -55,8 +55,8 @@ static bool values_apart(struct constrain_compiler *c, const struct constrain_pa
 
 static bool below(const struct constrain_bound *hi, const struct constrain_bound *lo)
 {
-    double x = json_number_value(hi->value), y = json_number_value(lo->value);
-    return hi->value && lo->value && (x < y || (x == y && (hi->is_exclusive || lo->is_exclusive)));
+    int order = hi->value && lo->value ? constrain_compare(hi->value, lo->value) : 1;
+    return order < 0 || (order == 0 && (hi->is_exclusive || lo->is_exclusive));
 }
 
 static bool numbers_apart(const struct constrain_parts *a, const struct constrain_parts *b)

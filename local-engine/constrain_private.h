@@ -160,8 +160,11 @@ ENGINE_WARN_UNUSED bool constrain_dfa(struct constrain_compiler *c, struct regex
 ENGINE_WARN_UNUSED bool constrain_patterns(struct constrain_compiler *c,
                                            const struct constrain_parts *parts,
                                            struct regex_set *set, int *n);
-/* NULL: no such format. */
-const char *constrain_format_pattern(const char *format);
+/* NULL: there is none, and a format without that is known is refused. Others are annotations. */
+bool constrain_format_is_known(const json_t *name);
+const char *constrain_format_pattern(const json_t *name);
+#define CONSTRAIN_FORMATS                                                                          \
+    "date, time, date-time, duration, uuid, email, hostname, uri, ipv4 and ipv6"
 
 /* Whether a value is in the list: surely, surely not, or that takes more than is looked at. */
 enum constrain_verdict { VERDICT_OUT, VERDICT_IN, VERDICT_UNKNOWN };
@@ -169,5 +172,7 @@ ENGINE_WARN_UNUSED bool constrain_judge(struct constrain_compiler *c,
                                         const struct constrain_parts *parts, const json_t *value,
                                         enum constrain_verdict *out);
 bool constrain_equal(const json_t *a, const json_t *b); /* as JSON schema: 1 is 1.0 */
+/* Of numbers, exactly: below 0, 0, above 0. */
+int constrain_compare(const json_t *a, const json_t *b);
 
 #endif

@@ -16,7 +16,9 @@
  *  - white space: none, one space, or one or two line feeds and at most 20 spaces and tabs, and
  * only behind { [ : , and before } ]. oneOf is taken where its branches cannot share a document as
  * far as is looked at: by type, values, bounds, lengths, or a required property for which this
- * holds. A keyword that is not honoured is an error with its JSON pointer: none is ignored.
+ * holds. A keyword that is not honoured is an error with its JSON pointer: none is ignored. So is a
+ * format, unless JSON schema knows no such format: then it is an annotation. The spellings that a
+ * format leaves out are in constrain_format.c.
  */
 #ifndef ISOTHERM_CONSTRAIN_SCHEMA_H
 #define ISOTHERM_CONSTRAIN_SCHEMA_H

@@ -367,7 +367,7 @@ bool constrain_patterns(struct constrain_compiler *c, const struct constrain_par
                                     json_string_length(pattern), set, n)) {
             return false;
         }
-        const char *text = format ? constrain_format_pattern(json_string_value(format)) : NULL;
+        const char *text = constrain_format_pattern(format);
         if (text && !add_pattern(c, p, "format", text, strlen(text), set, n)) {
             return false;
         }

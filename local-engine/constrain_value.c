@@ -2,7 +2,8 @@
  * allow, written out. Scalars are judged by every condition; of arrays and objects only type, enum
  * and const are looked at.
  *
- * jansson's own recursion over a value is bounded: a schema has at most CONSTRAIN_DEPTH_MAX levels.
+ * Recursion over a value is bounded, jansson's and ours: a schema has at most CONSTRAIN_DEPTH_MAX
+ * levels.
  */
 #include "constrain_private.h"
 
@@ -14,17 +15,50 @@ enum { VALUES_OF_A_UNIT = 16 /* comparisons that take as long as a unit of const
 
 /* ---- equality */
 
-static bool equal_numbers(const json_t *a, const json_t *b)
+int constrain_compare(const json_t *a, const json_t *b)
 {
     if (json_is_integer(a) && json_is_integer(b)) {
-        return json_integer_value(a) == json_integer_value(b);
+        json_int_t x = json_integer_value(a), y = json_integer_value(b);
+        return (x > y) - (x < y);
     }
-    return json_number_value(a) == json_number_value(b);
+    double x = json_number_value(a), y = json_number_value(b);
+    if (x != y || json_is_integer(a) == json_is_integer(b)) {
+        return (x > y) - (x < y);
+    }
+    /* an integer that as a double is the other one may have been rounded */
+    if (fabs(x) >= 9223372036854775808.0) {
+        return json_is_integer(a) ? -1 : 1; /* 2^63 - 1 beside 2^63 */
+    }
+    json_int_t m = json_is_integer(a) ? json_integer_value(a) : (json_int_t)x,
+               n = json_is_integer(b) ? json_integer_value(b) : (json_int_t)y;
+    return (m > n) - (m < n);
 }
 
+/* jansson's json_equal() holds 1 and 1.0 for different. */
 bool constrain_equal(const json_t *a, const json_t *b)
 {
-    return json_is_number(a) && json_is_number(b) ? equal_numbers(a, b) : json_equal(a, b);
+    bool same = json_typeof(a) == json_typeof(b);
+    if (json_is_number(a) && json_is_number(b)) {
+        return constrain_compare(a, b) == 0;
+    }
+    if (same && json_is_array(a)) {
+        same = json_array_size(a) == json_array_size(b);
+        for (size_t i = 0; same && i < json_array_size(a); i++) {
+            same = constrain_equal(json_array_get(a, i), json_array_get(b, i));
+        }
+        return same;
+    }
+    if (same && json_is_object(a)) {
+        json_t *object = (json_t *)a; /* jansson's iterators lack const; nothing is changed */
+        same = json_object_size(a) == json_object_size(b);
+        for (void *it = json_object_iter(object); same && it;
+             it = json_object_iter_next(object, it)) {
+            const json_t *other = json_object_get(b, json_object_iter_key(it));
+            same = other && constrain_equal(json_object_iter_value(it), other);
+        }
+        return same;
+    }
+    return json_equal(a, b);
 }
 
 /* ---- one value */
@@ -62,13 +96,13 @@ static bool is_listed(const json_t *list, const json_t *v)
     return false;
 }
 
-static bool number_fits(const struct constrain_parts *parts, double v)
+static bool number_fits(const struct constrain_parts *parts, const json_t *v)
 {
     struct constrain_bound lo, hi;
     constrain_bounds(parts, &lo, &hi);
-    double low = json_number_value(lo.value), high = json_number_value(hi.value);
-    return !(lo.value && (v < low || (lo.is_exclusive && v == low))) &&
-           !(hi.value && (v > high || (hi.is_exclusive && v == high)));
+    int low = lo.value ? constrain_compare(v, lo.value) : 1,
+        high = hi.value ? constrain_compare(v, hi.value) : -1;
+    return low >= lo.is_exclusive && high <= -(int)hi.is_exclusive;
 }
 
 static size_t count_characters(const json_t *v)
@@ -172,7 +206,7 @@ static bool judge(struct constrain_compiler *c, const struct constrain_parts *pa
         return true;
     }
     if (json_is_number(value)) {
-        fits = number_fits(parts, json_number_value(value));
+        fits = number_fits(parts, value);
     } else if (json_is_string(value) && !string_fits(c, parts, value, &fits)) {
         return false;
     }

@@ -40,7 +40,7 @@ function reordered(data) {
 const numbersOf = (data) => (typeof data === "number" ? [data] : data !== null && typeof data === "object" ? Object.values(data).flatMap(numbersOf) : []);
 
 // Spellings that constrain_format.c leaves out.
-const rare = { time: /:60|[tz]/, "date-time": /:60|[tz]/, ipv6: /\./, email: /\..*\..*@/ };
+const rare = { time: /:60|[tz]/, "date-time": /:60|[tz]/, ipv6: /\./, email: /\..*\..*@/, hostname: /--|[^.]{50}/, uri: /^[a-z]+:[^/]|--|@|\[/ };
 
 // The reason; undefined: there is none that we know of.
 export function explain({ draft, schema }, data, validator, accepts) {

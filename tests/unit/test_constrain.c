@@ -88,7 +88,8 @@ static void test_types(void **state)
         {"{}", {"{\"a\":{\"b\":[[]]}}", "null"}, {"{\"a\":}", "[[]"}},
         {"{\"title\":\"t\",\"description\":1,\"examples\":[1],\"default\":2,\"$schema\":\"s\","
          "\"$id\":\"i\",\"$comment\":\"c\",\"readOnly\":true,\"writeOnly\":true,"
-         "\"deprecated\":true,\"type\":\"null\"}",
+         "\"deprecated\":true,\"contentEncoding\":\"base64\",\"contentMediaType\":\"a/b\","
+         "\"contentSchema\":{},\"discriminator\":{\"propertyName\":\"kind\"},\"type\":\"null\"}",
          {"null"},
          {"1"}},
     };
@@ -178,6 +179,18 @@ static void test_formats(void **state)
         {"{\"format\":\"ipv6\"}",
          {"\"::\"", "\"::1\"", "\"2001:db8::8a2e:370:7334\"", "\"1:2:3:4:5:6:7:8\"", "\"1::\""},
          {"\":\"", "\"1:2:3:4:5:6:7\"", "\"1::2::3\"", "\"12345::\"", "\"1:2:3:4:5:6:7:8:9\""}},
+        {"{\"format\":\"hostname\"}",
+         {"\"a\"", "\"www.example.com\"", "\"a-b.c\""},
+         {"\"\"", "\"-a\"", "\"a-\"", "\"a..b\"", "\"a_b\"", "\"ab--c\""}},
+        {"{\"format\":\"duration\"}",
+         {"\"P1Y\"", "\"P3Y6M4DT12H30M5S\"", "\"PT20M\"", "\"P2W\"", "\"P10DT1H\""},
+         {"\"P\"", "\"PT\"", "\"1Y\"", "\"P1D1Y\"", "\"P1Y2D\"", "\"PT1H1S\"", "\"P1W1D\""}},
+        {"{\"format\":\"uri\"}",
+         {"\"https://example.com\"", "\"http://a.b:8080/c/d?e=f%20#g\"", "\"x+y://host/\""},
+         {"\"example.com\"", "\"/a\"", "\"http://\"", "\"http://a b\"", "\"http://a/%zz\""}},
+        /* names that JSON schema does not know are annotations */
+        {"{\"type\":\"integer\",\"format\":\"int32\"}", {"1"}, {"\"1\""}},
+        {"{\"format\":\"password\"}", {"1", "\"x\""}, {"x"}},
         {"{\"format\":\"ipv4\",\"pattern\":\"^10\\\\.\"}", {"\"10.0.0.1\""}, {"\"11.0.0.1\""}},
     };
     CHECK_ALL(CONSTRAIN_JSON_SCHEMA, table);
@@ -201,6 +214,17 @@ static void test_values(void **state)
         {"{\"enum\":[\"ab\",\"b\",\"abc\"],\"pattern\":\"^a\",\"maxLength\":2}",
          {"\"ab\""},
          {"\"b\"", "\"abc\""}},
+        {"{\"allOf\":[{\"enum\":[[1,{\"a\":2}],[3]]},{\"enum\":[[1.0,{\"a\":2.0}],[4]]}]}",
+         {"[1,{\"a\":2}]"},
+         {"[3]", "[4]"}},
+        /* as doubles these are one number */
+        {"{\"enum\":[9007199254740992,9007199254740993],\"minimum\":9007199254740993}",
+         {"9007199254740993"},
+         {"9007199254740992"}},
+        {"{\"type\":\"integer\",\"allOf\":[{\"maximum\":9007199254740993},{\"maximum\":"
+         "9007199254740992}]}",
+         {"9007199254740992"},
+         {"9007199254740993"}},
         {"{\"allOf\":[{\"enum\":[1,2,3]},{\"enum\":[2.0,3,4]}]}", {"2", "3"}, {"1", "4"}},
     };
     CHECK_ALL(CONSTRAIN_JSON_SCHEMA, table);
@@ -411,7 +435,13 @@ static void test_refusals(void **state)
          "/properties/a~1b/items/multipleOf", "not supported"},
         {"{\"anyOf\":[{\"type\":\"null\"},{\"not\":{}}]}", "/anyOf/1/not", "not supported"},
         {"{\"uniqueItems\":true}", "/uniqueItems", "not supported"},
-        {"{\"format\":\"hostname\"}", "/format", "'hostname' is not supported"},
+        {"{\"format\":\"iri\"}", "/format", "'iri' is not supported"},
+        {"{\"properties\":{\"a\":{\"$id\":\"b\",\"$ref\":\"#\"}}}", "/properties/a/$id",
+         "only the whole"},
+        {"{\"items\":{\"$ref\":\"#/$defs/a/$defs/b\"},\"$defs\":{\"a\":{\"$id\":\"x\",\"$defs\":"
+         "{\"b\":{}}}}}",
+         "/$defs/a/$id", "only the whole"},
+        {"{\"oneOf\":[{\"const\":[1]},{\"const\":[1.0]}]}", "/oneOf", "branches 0 and 1"},
         {"{\"properties\":[]}", "/properties", "object of schemas"},
         {"{\"required\":\"a\"}", "/required", "list of strings"},
         {"{\"minLength\":-1}", "/minLength", "integer"},
