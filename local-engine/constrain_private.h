@@ -152,14 +152,24 @@ struct constrain_range {
 ENGINE_WARN_UNUSED bool constrain_range(struct constrain_compiler *c,
                                         const struct constrain_parts *parts, const char *min_name,
                                         const char *max_name, struct constrain_range *out);
+/* ---- constrain_pattern.c */
 /* An automaton of patterns; its work is counted. The error has no pointer. */
 ENGINE_WARN_UNUSED bool constrain_dfa(struct constrain_compiler *c, struct regex_dfa *d,
                                       const struct regex_set *set, struct engine_error *inner);
-/* All patterns and formats of the list, tags from 0 on; *n of them. `set` is released by the
- * caller in any case. */
+/* A text is right if (tags & care) == want. */
+struct constrain_tags {
+    uint64_t care, want;
+    int n, n_max; /* the next tag, and how many there may be; 0: all */
+};
+/* All patterns and formats of the list, tags from tags->n on. `set` is released by the caller in
+ * any case. */
 ENGINE_WARN_UNUSED bool constrain_patterns(struct constrain_compiler *c,
                                            const struct constrain_parts *parts,
-                                           struct regex_set *set, int *n);
+                                           struct regex_set *set, struct constrain_tags *tags);
+/* Their automaton. */
+ENGINE_WARN_UNUSED bool constrain_patterns_dfa(struct constrain_compiler *c,
+                                               const struct constrain_parts *parts,
+                                               struct regex_dfa *d, const struct regex_set *set);
 /* NULL: there is none, and a format without that is known is refused. Others are annotations. */
 bool constrain_format_is_known(const json_t *name);
 const char *constrain_format_pattern(const json_t *name);

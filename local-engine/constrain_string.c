@@ -342,71 +342,6 @@ bool constrain_range(struct constrain_compiler *c, const struct constrain_parts 
     return true;
 }
 
-static bool add_pattern(struct constrain_compiler *c, const struct constrain_part *p,
-                        const char *name, const char *text, size_t len, struct regex_set *set,
-                        int *n)
-{
-    struct engine_error inner = {.code = ENGINE_OK};
-    if (*n >= REGEX_TAGS_MAX) {
-        return constrain_bad(c, p->path, name, "more than %d patterns must hold together",
-                             (int)REGEX_TAGS_MAX);
-    }
-    return regex_add(set, text, len, (*n)++, &inner) ||
-           constrain_bad_inner(c, p->path, name, &inner);
-}
-
-bool constrain_patterns(struct constrain_compiler *c, const struct constrain_parts *parts,
-                        struct regex_set *set, int *n)
-{
-    *n = 0;
-    for (size_t i = 0; i < parts->n; i++) {
-        const struct constrain_part *p = &parts->p[i];
-        const json_t *pattern = json_object_get(p->schema, "pattern"),
-                     *format = json_object_get(p->schema, "format");
-        if (pattern && !add_pattern(c, p, "pattern", json_string_value(pattern),
-                                    json_string_length(pattern), set, n)) {
-            return false;
-        }
-        const char *text = constrain_format_pattern(format);
-        if (text && !add_pattern(c, p, "format", text, strlen(text), set, n)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* An error of the automaton is that of the first schema with a pattern. */
-static bool bad_patterns(struct constrain_compiler *c, const struct constrain_parts *parts,
-                         const struct engine_error *inner)
-{
-    if (inner->code == ENGINE_OK) {
-        return false; /* too much work: said already */
-    }
-    for (size_t i = 0; i < parts->n; i++) {
-        static const char *const names[] = {"pattern", "format"};
-        for (size_t k = 0; k < 2; k++) {
-            if (json_object_get(parts->p[i].schema, names[k])) {
-                return constrain_bad_inner(c, parts->p[i].path, names[k], inner);
-            }
-        }
-    }
-    return constrain_bad_inner(c, 0, NULL, inner);
-}
-
-bool constrain_dfa(struct constrain_compiler *c, struct regex_dfa *d, const struct regex_set *set,
-                   struct engine_error *inner)
-{
-    enum { NODES_OF_A_UNIT = 32 };
-    if (!regex_dfa_init(d, set, inner)) {
-        return false;
-    }
-    if (!constrain_works(c, (set->n + d->work) / NODES_OF_A_UNIT)) {
-        regex_dfa_release(d);
-        return false;
-    }
-    return true;
-}
-
 /* All that is asked of a string, as text: yours; NULL: out of memory. */
 static char *key_of(const struct constrain_parts *parts, const struct constrain_range *length,
                     size_t *len)
@@ -439,15 +374,13 @@ static bool write_patterns(struct constrain_compiler *c, const struct constrain_
                            const struct constrain_range *length, uint32_t rule)
 {
     struct regex_set set = {.n = 0};
-    struct engine_error inner = {.code = ENGINE_OK};
     struct regex_dfa d = {.n = 0};
-    int n;
-    bool ok = constrain_patterns(c, parts, &set, &n);
-    if (ok && n > 0) {
-        uint64_t want = ((UINT64_C(1) << n) - 1) | REGEX_WHOLE;
-        ok = constrain_dfa(c, &d, &set, &inner)
-                 ? constrain_text_of(c, &d, want, want, length->min, length->max, rule)
-                 : bad_patterns(c, parts, &inner);
+    struct constrain_tags tags = {.n = 0};
+    bool ok = constrain_patterns(c, parts, &set, &tags);
+    if (ok && tags.n > 0) {
+        ok = constrain_patterns_dfa(c, parts, &d, &set) &&
+             constrain_text_of(c, &d, tags.care | REGEX_WHOLE, tags.want | REGEX_WHOLE, length->min,
+                               length->max, rule);
     } else if (ok) {
         write_any(c->g, rule, length->min, length->max);
     }

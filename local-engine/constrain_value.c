@@ -120,15 +120,13 @@ static bool matches(struct constrain_compiler *c, const struct constrain_parts *
 {
     struct regex_set set = {.n = 0};
     struct regex_dfa d;
-    struct engine_error inner = {.code = ENGINE_OK};
-    int n;
-    bool ok = constrain_patterns(c, parts, &set, &n);
-    if (ok && n > 0) {
-        uint64_t want = (UINT64_C(1) << n) - 1;
-        ok = constrain_dfa(c, &d, &set, &inner) ||
-             (inner.code != ENGINE_OK && constrain_bad_inner(c, parts->p[0].path, NULL, &inner));
+    struct constrain_tags tags = {.n = 0};
+    bool ok = constrain_patterns(c, parts, &set, &tags);
+    if (ok && tags.n > 0) {
+        ok = constrain_patterns_dfa(c, parts, &d, &set);
         if (ok) {
-            *fits = (regex_tags(&d, json_string_value(v), json_string_length(v)) & want) == want;
+            uint64_t got = regex_tags(&d, json_string_value(v), json_string_length(v));
+            *fits = (got & REGEX_WHOLE) && (got & tags.care) == tags.want;
             regex_dfa_release(&d);
         }
     }
