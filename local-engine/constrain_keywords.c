@@ -42,6 +42,7 @@ static const struct keyword keywords[] = {
     {"properties", SHAPE_SCHEMAS, TYPE_OBJECT},
     {"patternProperties", SHAPE_SCHEMAS, TYPE_OBJECT},
     {"additionalProperties", SHAPE_SCHEMA, TYPE_OBJECT},
+    {"propertyNames", SHAPE_SCHEMA, TYPE_OBJECT},
     {"required", SHAPE_NAMES, TYPE_OBJECT},
     {"items", SHAPE_SCHEMA, TYPE_ARRAY},
     {"prefixItems", SHAPE_LIST, TYPE_ARRAY},

@@ -3,7 +3,9 @@
  * as many edges as the schema has properties.
  *
  * Which other names there are is asked of one automaton that knows all declared names and all
- * patterns: names that match the same patterns share a rule of names and a rule of values.
+ * patterns: names that match the same patterns share a rule of names and a rule of values. What
+ * propertyNames asks of a name are more patterns, or limits of its length; the names of an enum are
+ * declared like those of `properties`, and then there are no others.
  */
 #include "constrain_private.h"
 #include "room.h"
@@ -36,8 +38,12 @@ struct shape {
     size_t slots_cap;
     struct pattern patterns[PATTERNS_MAX];
     size_t n_patterns;
-    bool takes_others;    /* names that no pattern matches */
-    struct regex_dfa dfa; /* of the patterns and the declared names; n 0: not made */
+    bool takes_others;            /* names that no pattern matches */
+    bool is_listed;               /* propertyNames lists all names */
+    struct constrain_parts names; /* of propertyNames */
+    struct constrain_range length;
+    struct constrain_tags tags; /* that a name must have; from n_patterns on */
+    struct regex_dfa dfa;       /* of the patterns and the declared names; n 0: not made */
 };
 
 static const json_t *keyword(const struct shape *s, size_t part, const char *name)
@@ -129,6 +135,70 @@ static bool declare_all(struct shape *s)
     return true;
 }
 
+/* ---- propertyNames */
+
+static bool find_names(struct shape *s)
+{
+    for (size_t i = 0; i < s->parts->n; i++) {
+        const json_t *names = keyword(s, i, "propertyNames");
+        uint32_t path = names ? constrain_below(s->c, s->parts->p[i].path, "propertyNames") : 0;
+        if (names && !constrain_parts_add(s->c, &s->names, names, path, 0)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < s->names.n; i++) {
+        const struct constrain_part *p = &s->names.p[i];
+        static const char *const branches[] = {"anyOf", "oneOf"};
+        for (size_t k = 0; k < 2; k++) {
+            if (json_object_get(p->schema, branches[k])) {
+                return constrain_bad(s->c, p->path, branches[k],
+                                     "it is not supported in propertyNames");
+            }
+        }
+        s->names.is_never = s->names.is_never || !(constrain_types_said(p->schema) & TYPE_STRING);
+        s->is_listed = s->is_listed || json_object_get(p->schema, "enum") ||
+                       json_object_get(p->schema, "const");
+    }
+    return constrain_range(s->c, &s->names, "minLength", "maxLength", &s->length);
+}
+
+/* Whether propertyNames allows it. */
+static bool is_right_name(struct shape *s, const char *name, bool *is_right)
+{
+    enum constrain_verdict verdict = VERDICT_OUT;
+    *is_right = true;
+    if (s->names.n == 0 && !s->names.is_never) {
+        return true;
+    }
+    json_t *v = json_string(name);
+    bool ok = v ? constrain_judge(s->c, &s->names, v, &verdict) : constrain_no_memory(s->c);
+    json_decref(v);
+    *is_right = verdict == VERDICT_IN;
+    return ok;
+}
+
+/* The names of one list; which of them are right is asked when they are written. */
+static bool declare_listed(struct shape *s)
+{
+    for (size_t i = 0; i < s->names.n; i++) {
+        const json_t *one = json_object_get(s->names.p[i].schema, "const"),
+                     *list = json_object_get(s->names.p[i].schema, "enum");
+        size_t n = one ? 1 : json_array_size(list);
+        for (size_t k = 0; k < n; k++) {
+            const json_t *name = one ? one : json_array_get(list, k);
+            if (json_is_string(name) &&
+                strlen(json_string_value(name)) == json_string_length(name) &&
+                !declare(s, 0, json_string_value(name), false)) {
+                return false;
+            }
+        }
+        if (n > 0) {
+            return true;
+        }
+    }
+    return true;
+}
+
 /* Others come where something says so, or where nothing says anything of properties. */
 static void find_others(struct shape *s)
 {
@@ -140,7 +210,8 @@ static void find_others(struct shape *s)
         is_silent =
             is_silent && !keyword(s, i, "properties") && !keyword(s, i, "patternProperties");
     }
-    s->takes_others = !is_closed && (is_open || is_silent);
+    s->takes_others = !is_closed && (is_open || is_silent) && !s->names.is_never &&
+                      !s->length.is_empty && !s->is_listed;
 }
 
 /* ---- the automaton of names */
@@ -165,11 +236,30 @@ static bool add_patterns(struct shape *s, struct regex_set *set)
     return true;
 }
 
+/* What propertyNames asks of others: patterns, of which one that all names match tells that there
+ * are limits of length. */
+static bool add_names(struct shape *s, struct regex_set *set)
+{
+    struct engine_error inner = {.code = ENGINE_OK};
+    s->tags = (struct constrain_tags){.n = (int)s->n_patterns, .n_max = TAG_DECLARED};
+    if (!constrain_patterns(s->c, &s->names, set, &s->tags)) {
+        return false;
+    }
+    bool is_limited = s->length.min > 0 || s->length.max != GRAMMAR_UNBOUNDED;
+    if (s->tags.care != 0 || !is_limited || s->tags.n >= TAG_DECLARED) {
+        return true;
+    }
+    s->tags.care = s->tags.want = UINT64_C(1) << s->tags.n;
+    return regex_add(set, "", 0, s->tags.n, &inner) ||
+           constrain_bad_inner(s->c, s->names.p[0].path, NULL, &inner);
+}
+
 static bool make_dfa(struct shape *s)
 {
     struct engine_error inner = {.code = ENGINE_OK};
     struct regex_set set = {.n = 0};
-    bool ok = add_patterns(s, &set), is_free = s->n_patterns == 0 && s->n_properties == 0;
+    bool ok = add_patterns(s, &set) && add_names(s, &set);
+    bool is_free = s->n_patterns == 0 && s->n_properties == 0 && s->tags.care == 0;
     bool is_needed = s->n_patterns > 0 || (s->takes_others && !is_free);
     for (size_t i = 0; ok && is_needed && i < s->n_properties; i++) {
         const char *name = s->properties[i].name;
@@ -187,7 +277,7 @@ static bool make_dfa(struct shape *s)
 
 static uint64_t patterns_of(const struct shape *s, const char *name)
 {
-    return s->n_patterns ? regex_tags(&s->dfa, name, strlen(name)) : 0;
+    return s->n_patterns ? regex_tags(&s->dfa, name, strlen(name)) & ~s->tags.care : 0;
 }
 
 /* ---- values */
@@ -243,10 +333,13 @@ static void write_value(const struct shape *s, uint32_t from, uint32_t value, ui
     grammar_call(g, before, value, to);
 }
 
-static bool write_property(const struct shape *s, const struct property *p, uint32_t from,
-                           uint32_t to)
+static bool write_property(struct shape *s, const struct property *p, uint32_t from, uint32_t to)
 {
     uint32_t value, behind = grammar_node(s->c->g, s->rule);
+    bool is_right;
+    if (!is_right_name(s, p->name, &is_right) || !is_right) {
+        return !is_right && s->c->err->code == ENGINE_OK;
+    }
     json_t *name = json_string(p->name);
     char *text = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
     json_decref(name);
@@ -275,7 +368,7 @@ static void write_behind(const struct shape *s, uint32_t at, uint32_t next, bool
     }
 }
 
-static bool write_declared(const struct shape *s, uint32_t first, uint32_t others, size_t n_last)
+static bool write_declared(struct shape *s, uint32_t first, uint32_t others, size_t n_last)
 {
     struct grammar *g = s->c->g;
     uint32_t key = first;
@@ -305,8 +398,8 @@ static bool write_kind(const struct shape *s, uint64_t patterns, uint32_t others
     }
     if (s->dfa.n > 0) {
         name = grammar_rule(g);
-        if (!constrain_text_of(s->c, &s->dfa, UINT64_MAX, patterns | REGEX_WHOLE, 0,
-                               GRAMMAR_UNBOUNDED, name)) {
+        if (!constrain_text_of(s->c, &s->dfa, UINT64_MAX, patterns | s->tags.want | REGEX_WHOLE,
+                               s->length.min, s->length.max, name)) {
             return false;
         }
     }
@@ -320,10 +413,12 @@ static bool write_others(const struct shape *s, uint32_t others)
     uint64_t kinds[KINDS_MAX] = {0};
     size_t n = s->takes_others; /* the first: no pattern */
     uint32_t behind = grammar_node(s->c->g, s->rule);
-    for (size_t i = 1; i < s->dfa.n; i++) {
-        uint64_t tags = s->dfa.tags[i] & ~REGEX_WHOLE;
+    bool is_closed = s->names.is_never || s->length.is_empty || s->is_listed;
+    for (size_t i = 1; i < s->dfa.n && !is_closed; i++) {
+        uint64_t tags = s->dfa.tags[i] & ~REGEX_WHOLE & ~s->tags.care;
         size_t k = 0;
-        if (tags == 0 || (tags >> TAG_DECLARED & 1) || !(s->dfa.tags[i] & REGEX_WHOLE)) {
+        if (tags == 0 || (tags >> TAG_DECLARED & 1) || !(s->dfa.tags[i] & REGEX_WHOLE) ||
+            (s->dfa.tags[i] & s->tags.care) != s->tags.want) {
             continue;
         }
         while (k < n && kinds[k] != tags) {
@@ -346,7 +441,7 @@ static bool write_others(const struct shape *s, uint32_t others)
     return true;
 }
 
-static bool write(const struct shape *s)
+static bool write(struct shape *s)
 {
     struct grammar *g = s->c->g;
     size_t n_last = 0; /* behind the last required one */
@@ -371,7 +466,7 @@ bool constrain_object(struct constrain_compiler *c, const struct constrain_parts
         return constrain_no_memory(c);
     }
     *s = (struct shape){.c = c, .parts = parts, .rule = rule, .space = constrain_space(c)};
-    bool ok = declare_all(s);
+    bool ok = declare_all(s) && find_names(s) && (!s->is_listed || declare_listed(s));
     find_others(s);
     ok = ok && make_dfa(s) && write(s);
     regex_dfa_release(&s->dfa);

@@ -149,8 +149,12 @@ static bool string_fits(struct constrain_compiler *c, const struct constrain_par
 /* Conditions that are about what is inside of a value of this type. */
 static bool has_inner(const json_t *schema, unsigned type)
 {
-    static const char *const objects[] = {"properties", "patternProperties", "additionalProperties",
-                                          "required", NULL},
+    static const char *const objects[] = {"properties",
+                                          "patternProperties",
+                                          "additionalProperties",
+                                          "propertyNames",
+                                          "required",
+                                          NULL},
                              *const arrays[] = {"items", "prefixItems", "minItems", "maxItems",
                                                 NULL};
     const char *const *names = type == TYPE_OBJECT ? objects : arrays;

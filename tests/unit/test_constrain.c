@@ -304,6 +304,30 @@ static void test_objects(void **state)
         {"{\"type\":\"object\",\"properties\":{\"q\\\"\\n\":{\"const\":1}}}",
          {"{\"q\\\"\\n\":1}"},
          {"{\"q\":1}"}},
+        {"{\"type\":\"object\",\"propertyNames\":{\"type\":\"string\"},\"additionalProperties\":{"
+         "\"type\":\"null\"}}",
+         {"{}", "{\"a\":null,\"\":null}"},
+         {"{\"a\":1}"}},
+        {"{\"propertyNames\":{\"pattern\":\"^[ab]+$\",\"maxLength\":2},\"additionalProperties\":{"
+         "\"const\":1},\"properties\":{\"a\":{\"const\":2},\"c\":true}}",
+         {"{}", "{\"a\":2,\"b\":1,\"ab\":1}"},
+         {"{\"a\":1}", "{\"c\":1}", "{\"abb\":1}", "{\"\":1}"}},
+        {"{\"propertyNames\":{\"minLength\":2,\"maxLength\":2}}",
+         {"{}", "{\"ab\":1,\"\xc3\xa9q\":2}"},
+         {"{\"a\":1}", "{\"abc\":1}"}},
+        {"{\"propertyNames\":{\"enum\":[\"x\",1,\"yy\",\"z\"],\"maxLength\":1},"
+         "\"additionalProperties\":{\"type\":\"integer\"},\"required\":[\"z\"]}",
+         {"{\"z\":1}", "{\"z\":1,\"x\":2}"},
+         {"{}", "{\"z\":1,\"yy\":1}", "{\"z\":1,\"z\":1}", "{\"z\":1,\"q\":1}", "{\"z\":null}"}},
+        {"{\"patternProperties\":{\"^a\":{\"const\":1},\"b$\":true},\"propertyNames\":{\"pattern\":"
+         "\"^(?!"
+         "aa).*c\"}}",
+         {"{}", "{\"ac\":1}", "{\"cb\":2}", "{\"acb\":1}"},
+         {"{\"a\":1}", "{\"aac\":1}", "{\"b\":1}", "{\"acb\":2}"}},
+        {"{\"propertyNames\":false}", {"{}"}, {"{\"a\":1}"}},
+        {"{\"propertyNames\":{\"type\":\"integer\"},\"patternProperties\":{\"a\":true}}",
+         {"{}"},
+         {"{\"a\":1}"}},
         {"{\"properties\":{\"a\":false,\"b\":{\"const\":1}}}", {"{}", "{\"b\":1}"}, {"{\"a\":1}"}},
     };
     CHECK_ALL(CONSTRAIN_JSON_SCHEMA, table);
@@ -474,6 +498,10 @@ static void test_refusals(void **state)
         {"{\"oneOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}", "/oneOf",
          "branches 0 and 1"},
         {"{\"enum\":[{\"a\":1}],\"required\":[\"a\"]}", "/enum", "arrays and objects"},
+        {"{\"propertyNames\":{\"anyOf\":[{\"pattern\":\"a\"}]}}", "/propertyNames/anyOf",
+         "in propertyNames"},
+        {"{\"propertyNames\":{\"not\":{}}}", "/propertyNames/not", "not supported"},
+        {"{\"propertyNames\":{\"pattern\":\"a\"},\"required\":[\"b\"]}", "", "no text at all"},
         {"false", "", "no text at all"},
         {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", "no text at all"},
         {"{\"type\":\"object\",\"required\":[\"a\"],\"additionalProperties\":false}", "",
