@@ -17,6 +17,7 @@ enum shape {
     SHAPE_NAMES,   /* list of strings */
     SHAPE_SIZE,    /* integer from 0 */
     SHAPE_NUMBER,  /* finite */
+    SHAPE_STEP,    /* integer from 1 to CONSTRAIN_STEP_MAX */
     SHAPE_TEXT,
     SHAPE_TYPE,
     SHAPE_VALUES, /* list, not empty */
@@ -57,6 +58,7 @@ static const struct keyword keywords[] = {
     {"maximum", SHAPE_NUMBER, TYPE_NUMBER},
     {"exclusiveMinimum", SHAPE_NUMBER, TYPE_NUMBER},
     {"exclusiveMaximum", SHAPE_NUMBER, TYPE_NUMBER},
+    {"multipleOf", SHAPE_STEP, TYPE_NUMBER},
     /* annotations: they condition nothing */
     {"title", SHAPE_ANY, 0},
     {"description", SHAPE_ANY, 0},
@@ -201,6 +203,11 @@ static bool is_number(const json_t *v)
     return json_is_number(v) && isfinite(json_number_value(v));
 }
 
+static bool is_step(const json_t *v)
+{
+    return is_size(v) && json_number_value(v) >= 1 && json_number_value(v) <= CONSTRAIN_STEP_MAX;
+}
+
 static bool is_type_or_list(const json_t *v)
 {
     return is_type(v) || (all_are(v, is_type) && json_array_size(v) > 0);
@@ -232,6 +239,7 @@ static const struct {
     [SHAPE_NAMES] = {is_name_list, "it must be a list of strings"},
     [SHAPE_SIZE] = {is_size, "it must be an integer from 0 to 1000000000"},
     [SHAPE_NUMBER] = {is_number, "it must be a number"},
+    [SHAPE_STEP] = {is_step, "it must be an integer from 1 to 100: others are not supported"},
     [SHAPE_TEXT] = {is_text, "it must be a string"},
     [SHAPE_TYPE] = {is_type_or_list, "it must be one of null, boolean, integer, number, string, "
                                      "array, object, or a list of them"},

@@ -4,6 +4,7 @@
  * back). Digits are compared from the left with those of both bounds at once; as soon as one
  * differs that bound is out of question. A bounded number has at most DIGITS digits, so that no two
  * of them are one double, and no exponent; more digits only where they are the bound's own.
+ * multipleOf, of small integers, is the remainder of the digits so far.
  */
 #include "constrain_private.h"
 
@@ -119,6 +120,7 @@ struct writer {
     struct constrain_compiler *c;
     const struct interval *in;
     bool is_integer;
+    unsigned step; /* of multipleOf */
     uint32_t rule, to;
 };
 
@@ -127,35 +129,46 @@ static int digit_at(const char *digits, size_t n, size_t i)
     return i < n ? digits[i] - '0' : 0;
 }
 
-/* The nodes of one place: by what is tight. */
+/* The nodes of one place: by what is tight, and by the remainder of the digits so far. */
 struct nodes {
-    uint32_t at[4];
-    bool has[4];
+    uint32_t at[4 * CONSTRAIN_STEP_MAX]; /* 0: none */
 };
 
-static uint32_t node_for(struct writer *w, struct nodes *n, struct tight t)
+/* None yet; of as many remainders as there are. */
+static void nodes_clear(const struct writer *w, struct nodes *n)
 {
-    size_t i = (size_t)t.lo * 2 + t.hi;
-    if (!n->has[i]) {
-        n->has[i] = true;
+    memset(n->at, 0, 4 * w->step * sizeof *n->at);
+}
+
+static struct tight tight_of(size_t i)
+{
+    return (struct tight){i & 2, i & 1};
+}
+
+static uint32_t node_for(struct writer *w, struct nodes *n, struct tight t, unsigned remainder)
+{
+    size_t i = (size_t)remainder * 4 + (size_t)t.lo * 2 + t.hi;
+    if (!n->at[i]) {
         n->at[i] = grammar_node(w->c->g, w->rule);
     }
     return n->at[i];
 }
 
-/* Edges of one digit from `from`: at least `least`, and only digits that stay at a bound where no
- * others have room. */
-static void write_digit(struct writer *w, uint32_t from, struct tight t, int least, int lo, int hi,
-                        bool must_stay, struct nodes *next)
+/* Edges of one digit from node i of `now`: at least `least`, and only digits that stay at a bound
+ * where no others have room. */
+static void write_digit(struct writer *w, const struct nodes *now, size_t i, int least, int lo,
+                        int hi, bool must_stay, struct nodes *next)
 {
-    for (int d = least; d <= 9; d++) {
+    struct tight t = tight_of(i);
+    for (int d = least; now->at[i] && d <= 9; d++) {
         if ((t.lo && d < lo) || (t.hi && d > hi)) {
             continue;
         }
         struct tight after = {t.lo && d == lo, t.hi && d == hi};
         if (!must_stay || after.lo || after.hi) {
             uint8_t byte = (uint8_t)('0' + d);
-            grammar_byte(w->c->g, from, byte, byte, node_for(w, next, after));
+            unsigned remainder = ((unsigned)(i / 4) * 10 + (unsigned)d) % w->step;
+            grammar_byte(w->c->g, now->at[i], byte, byte, node_for(w, next, after, remainder));
         }
     }
 }
@@ -169,38 +182,45 @@ static bool may_end(const struct writer *w, struct tight t, size_t k)
     return !below_lo && !(at_lo && in->lo_excluded) && !(at_hi && in->hi_excluded);
 }
 
-static struct tight tight_of(size_t i)
+/* Ends behind k digits of the fraction, where that is allowed. */
+static void write_ends(struct writer *w, const struct nodes *now, size_t k)
 {
-    return (struct tight){i >= 2, i & 1};
+    for (size_t i = 0; i < 4; i++) { /* the remainder is 0 */
+        if (now->at[i] && may_end(w, tight_of(i), k)) {
+            grammar_nothing(w->c->g, now->at[i], w->to);
+        }
+    }
 }
 
+static void swap(struct nodes **a, struct nodes **b)
+{
+    struct nodes *was = *a;
+    *a = *b;
+    *b = was;
+}
+
+/* Of those of whole numbers, which are not written in steps. */
 static void write_fraction(struct writer *w, const struct nodes *whole, size_t n_whole)
 {
     const struct interval *in = w->in;
-    struct nodes now = {.has = {false}}, next;
+    struct nodes places[2], *now = &places[0], *next = &places[1];
     size_t room = n_whole < DIGITS ? DIGITS - n_whole : 0, longest = room;
     longest = in->lo.n_fraction > longest ? in->lo.n_fraction : longest;
     longest = in->has_hi && in->hi.n_fraction > longest ? in->hi.n_fraction : longest;
+    nodes_clear(w, now);
     for (size_t i = 0; i < 4; i++) {
-        if (whole->has[i] && !w->is_integer) {
-            grammar_byte(w->c->g, whole->at[i], '.', '.', node_for(w, &now, tight_of(i)));
+        if (whole->at[i]) {
+            grammar_byte(w->c->g, whole->at[i], '.', '.', node_for(w, now, tight_of(i), 0));
         }
     }
     for (size_t k = 0; k < longest; k++) {
-        next = (struct nodes){.has = {false}};
+        nodes_clear(w, next);
         for (size_t i = 0; i < 4; i++) {
-            if (now.has[i]) {
-                write_digit(w, now.at[i], tight_of(i), 0,
-                            digit_at(in->lo.fraction, in->lo.n_fraction, k),
-                            digit_at(in->hi.fraction, in->hi.n_fraction, k), k >= room, &next);
-            }
+            write_digit(w, now, i, 0, digit_at(in->lo.fraction, in->lo.n_fraction, k),
+                        digit_at(in->hi.fraction, in->hi.n_fraction, k), k >= room, next);
         }
-        now = next;
-        for (size_t i = 0; i < 4; i++) {
-            if (now.has[i] && may_end(w, tight_of(i), k + 1)) {
-                grammar_nothing(w->c->g, now.at[i], w->to);
-            }
-        }
+        swap(&now, &next);
+        write_ends(w, now, k + 1);
     }
 }
 
@@ -208,26 +228,22 @@ static void write_fraction(struct writer *w, const struct nodes *whole, size_t n
 static void write_length(struct writer *w, uint32_t from, size_t n)
 {
     const struct interval *in = w->in;
-    struct nodes now = {.has = {false}}, next;
+    struct nodes places[2], *now = &places[0], *next = &places[1];
     struct tight t = {n == in->lo.n_whole, in->has_hi && n == in->hi.n_whole};
-    grammar_nothing(w->c->g, from, node_for(w, &now, t));
+    nodes_clear(w, now);
+    grammar_nothing(w->c->g, from, node_for(w, now, t, 0));
     for (size_t k = 0; k < n; k++) {
-        next = (struct nodes){.has = {false}};
-        for (size_t i = 0; i < 4; i++) {
-            if (now.has[i]) {
-                write_digit(w, now.at[i], tight_of(i), k == 0 && n > 1,
-                            digit_at(in->lo.whole, in->lo.n_whole, k),
-                            digit_at(in->hi.whole, in->hi.n_whole, k), false, &next);
-            }
+        nodes_clear(w, next);
+        for (size_t i = 0; i < 4 * (size_t)w->step; i++) {
+            write_digit(w, now, i, k == 0 && n > 1, digit_at(in->lo.whole, in->lo.n_whole, k),
+                        digit_at(in->hi.whole, in->hi.n_whole, k), false, next);
         }
-        now = next;
+        swap(&now, &next);
     }
-    for (size_t i = 0; i < 4; i++) {
-        if (now.has[i] && may_end(w, tight_of(i), 0)) {
-            grammar_nothing(w->c->g, now.at[i], w->to);
-        }
+    write_ends(w, now, 0);
+    if (!w->is_integer) {
+        write_fraction(w, now, n);
     }
-    write_fraction(w, &now, n);
 }
 
 static void write_interval(struct writer *w, uint32_t from)
@@ -264,7 +280,7 @@ static void write_bounded(struct constrain_compiler *c, double lo, bool lo_exclu
                           double hi, bool hi_excluded, bool has_hi, uint32_t rule)
 {
     struct interval in;
-    struct writer w = {.c = c, .in = &in, .rule = rule, .to = grammar_end(c->g, rule)};
+    struct writer w = {.c = c, .in = &in, .step = 1, .rule = rule, .to = grammar_end(c->g, rule)};
     if (interval_of(lo, has_lo, lo_excluded, hi, has_hi, hi_excluded, &in)) {
         write_interval(&w, grammar_start(c->g, rule));
     }
@@ -277,13 +293,17 @@ static void write_bounded(struct constrain_compiler *c, double lo, bool lo_exclu
 }
 
 /* The sizes from lo to hi, which are not negative. */
-static void write_integers(struct constrain_compiler *c, uint64_t lo, uint64_t hi, uint32_t from,
-                           uint32_t rule)
+static void write_integers(struct constrain_compiler *c, uint64_t lo, uint64_t hi, unsigned step,
+                           uint32_t from, uint32_t rule)
 {
     struct interval in = {
         .lo = decimal_of_integer(lo), .hi = decimal_of_integer(hi), .has_hi = true};
-    struct writer w = {
-        .c = c, .in = &in, .is_integer = true, .rule = rule, .to = grammar_end(c->g, rule)};
+    struct writer w = {.c = c,
+                       .in = &in,
+                       .is_integer = true,
+                       .step = step,
+                       .rule = rule,
+                       .to = grammar_end(c->g, rule)};
     if (lo <= hi) {
         write_interval(&w, from);
     }
@@ -301,7 +321,7 @@ static int64_t integer_at(const struct constrain_bound *b, bool is_lo)
 }
 
 static void write_integer(struct constrain_compiler *c, const struct constrain_bound *lo_bound,
-                          const struct constrain_bound *hi_bound, uint32_t rule)
+                          const struct constrain_bound *hi_bound, unsigned step, uint32_t rule)
 {
     int64_t safe = (int64_t)SAFE_INTEGER, far = (int64_t)BOUND_LARGEST;
     int64_t lo = lo_bound->value ? integer_at(lo_bound, true) : -safe;
@@ -310,12 +330,13 @@ static void write_integer(struct constrain_compiler *c, const struct constrain_b
     hi = !hi_bound->value && lo > safe ? far : hi;
     lo = !lo_bound->value && hi < -safe ? -far : lo;
     if (hi >= 0) {
-        write_integers(c, lo > 0 ? (uint64_t)lo : 0, (uint64_t)hi, grammar_start(c->g, rule), rule);
+        write_integers(c, lo > 0 ? (uint64_t)lo : 0, (uint64_t)hi, step, grammar_start(c->g, rule),
+                       rule);
     }
     if (lo < 0) {
         uint32_t minus = grammar_node(c->g, rule);
         grammar_byte(c->g, grammar_start(c->g, rule), '-', '-', minus);
-        write_integers(c, hi < 0 ? (uint64_t)-hi : 1, (uint64_t)-lo, minus, rule);
+        write_integers(c, hi < 0 ? (uint64_t)-hi : 1, (uint64_t)-lo, step, minus, rule);
     }
 }
 
@@ -375,16 +396,39 @@ static bool check_bounds(struct constrain_compiler *c, const struct constrain_bo
            constrain_bad(c, lo->path, lo->name, "it is above '%s'", hi->name);
 }
 
+/* The least number of which all of multipleOf are divisors; 1 without any. */
+static bool find_step(struct constrain_compiler *c, const struct constrain_parts *parts,
+                      unsigned *step)
+{
+    *step = 1;
+    for (size_t i = 0; i < parts->n; i++) {
+        const json_t *v = json_object_get(parts->p[i].schema, "multipleOf");
+        unsigned new = v ? (unsigned)json_number_value(v) : 1, old = *step;
+        while (*step % new != 0) {
+            *step += old;
+        }
+        if (*step > CONSTRAIN_STEP_MAX) {
+            return constrain_bad(c, parts->p[i].path, "multipleOf",
+                                 "with that of others it is more than %d", (int)CONSTRAIN_STEP_MAX);
+        }
+    }
+    return true;
+}
+
 bool constrain_number(struct constrain_compiler *c, const struct constrain_parts *parts,
                       bool is_integer, uint32_t rule)
 {
     struct constrain_bound lo, hi;
+    unsigned step;
     constrain_bounds(parts, &lo, &hi);
-    if (!check_bounds(c, &lo, &hi)) {
+    if (!check_bounds(c, &lo, &hi) || !find_step(c, parts, &step)) {
         return false;
     }
+    for (size_t i = 0; i < parts->n; i++) { /* of an integer: an integer */
+        is_integer = is_integer || json_object_get(parts->p[i].schema, "multipleOf");
+    }
     if (is_integer) {
-        write_integer(c, &lo, &hi, rule);
+        write_integer(c, &lo, &hi, step, rule);
     } else if (!lo.value && !hi.value) {
         write_free(c, rule);
     } else {

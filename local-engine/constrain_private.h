@@ -20,7 +20,8 @@ enum {
     CONSTRAIN_PARTS_MAX = 64,  /* schemas that must hold together */
     CONSTRAIN_LISTS_MAX = 20000,
     CONSTRAIN_WORK_MAX = 1500000, /* about half a second */
-    CONSTRAIN_POINTER_MAX = 200
+    CONSTRAIN_POINTER_MAX = 200,
+    CONSTRAIN_STEP_MAX = 100 /* of multipleOf: an automaton has so many states for each digit */
 };
 
 enum constrain_types {

@@ -102,6 +102,16 @@ static bool number_fits(const struct constrain_parts *parts, const json_t *v)
     constrain_bounds(parts, &lo, &hi);
     int low = lo.value ? constrain_compare(v, lo.value) : 1,
         high = hi.value ? constrain_compare(v, hi.value) : -1;
+    for (size_t i = 0; i < parts->n; i++) {
+        const json_t *step = json_object_get(parts->p[i].schema, "multipleOf");
+        double rest = step ? fmod(json_number_value(v), json_number_value(step)) : 0;
+        if (step && json_is_integer(v)) {
+            rest = (double)(json_integer_value(v) % (json_int_t)json_number_value(step));
+        }
+        if (rest != 0) {
+            return false;
+        }
+    }
     return low >= lo.is_exclusive && high <= -(int)hi.is_exclusive;
 }
 
