@@ -1,7 +1,8 @@
 #!/usr/bin/env -S node --test-reporter=tap
 // Answers by JSON schema against the official JSON-Schema-Test-Suite and ajv: under each schema that is taken, documents drawn from random logits are
 // valid; each schema that is not taken is refused with a keyword and a pointer that are in it; of the suite's own documents none that is invalid is
-// taken, and those that are valid are taken unless one of the restrictions of constrain_schema.h says why not. SCHEMA_SEEDS=N: documents of a schema.
+// taken, and those that are valid are taken unless one of the restrictions of constrain_schema.h says why not. Then the same for schemas as OpenAI's
+// examples, pydantic and zod write them. SCHEMA_SEEDS=N: documents of a schema.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { spawnSync } from "node:child_process";
@@ -30,7 +31,7 @@ const groups = drafts.flatMap((draft) =>
     }))));
 
 function ours(cases, seeds) {
-  const lines = cases.map((c) => JSON.stringify({ schema: c.schema, seeds, texts: c.tests.map((t) => JSON.stringify(t.data)) }));
+  const lines = cases.map((c) => JSON.stringify({ schema: c.schema, seeds, texts: c.tests.map((t) => t.text ?? JSON.stringify(t.data)) }));
   const done = spawnSync(join(build, "reference/schema_texts"), [], { input: `${lines.join("\n")}\n`, maxBuffer: 1 << 30, encoding: "utf8" });
   assert.equal(done.status, 0, done.stderr);
   return done.stdout.trim().split("\n").map((line) => JSON.parse(line));
@@ -60,23 +61,28 @@ function count(list) {
   return [...n].sort((a, b) => b[1] - a[1]).map(([what, k]) => `${what} ${k}`).join(", ");
 }
 
-test("documents drawn under each schema that is taken are valid by ajv", (t) => {
+// Of all documents that were drawn under the schemas of a list.
+function checkDocuments(t, list) {
   const bad = [];
   let nCut = 0, nDocuments = 0;
-  for (const g of taken) {
+  for (const g of list) {
     const isValid = validator(g);
     for (const text of g.documents) {
       if (text === null) nCut++;
       else if (++nDocuments && !isValid(JSON.parse(text))) bad.push(`${g.name}\n  ${JSON.stringify(g.schema)}\n  ${text}`);
     }
   }
+  t.diagnostic(`${nDocuments} documents, ${bad.length} invalid, ${nCut} cut at the limit`);
+  assert.equal(bad.length, 0, shown(bad));
+  assert.ok(nCut < nDocuments / 100, `${nCut} documents were cut`);
+}
+
+test("documents drawn under each schema that is taken are valid by ajv", (t) => {
   for (const draft of drafts) {
     const all = groups.filter((g) => g.draft === draft).length, n = taken.filter((g) => g.draft === draft).length;
     t.diagnostic(`${draft}: ${all} schemas, ${n} taken, ${all - n} refused`);
   }
-  t.diagnostic(`${nDocuments} documents, ${bad.length} invalid, ${nCut} cut at the limit`);
-  assert.equal(bad.length, 0, shown(bad));
-  assert.ok(nCut < nDocuments / 100, `${nCut} documents were cut`);
+  checkDocuments(t, taken);
 });
 
 test("each schema that is not taken is refused with a pointer and a keyword that are in it", (t) => {
@@ -111,4 +117,21 @@ test("of the suite's documents none that is invalid is taken; valid ones are, or
   t.diagnostic(`${nInvalid} invalid documents, ${wrong.length} taken; ${nTaken} valid ones taken, others not: ${count(reasons)}`);
   assert.equal(wrong.length, 0, shown(wrong));
   assert.equal(unexplained.length, 0, shown(unexplained));
+});
+
+const clients = JSON.parse(readFileSync("tests/vectors/client-schemas.json", "utf8")).map((c) => ({
+  ...c, draft: "draft2020-12", tests: [...c.yes, ...c.no].map((text) => ({ text })),
+}));
+const answersToClients = ours(clients, N_SEEDS);
+
+test("schemas as clients write them are taken, and their documents are valid by ajv", (t) => {
+  const list = clients.map((c, i) => ({ ...c, ...answersToClients[i] }));
+  assert.deepEqual(list.filter((c) => c.refused !== undefined).map((c) => `${c.name}: ${c.refused}`), []);
+  for (const c of list) {
+    const isValid = validator(c);
+    assert.deepEqual(c.accepts, [...c.yes.map(() => true), ...c.no.map(() => false)], c.name);
+    assert.deepEqual(c.yes.filter((text) => !isValid(JSON.parse(text))), [], c.name);
+  }
+  t.diagnostic(`${list.length} schemas`);
+  checkDocuments(t, list);
 });
