@@ -172,34 +172,43 @@ static struct known *known_of(struct constrain *c, uint32_t state)
     return &c->known[state];
 }
 
-static void allow(uint32_t *bits, const struct token_trie *t, int32_t id)
+/* The tokens that end at a node. */
+static void allow(uint32_t *bits, const struct token_trie *t, const struct token_trie_node *n)
 {
-    for (; id >= 0; id = t->next[id]) {
+    int32_t id = n->token;
+    for (bool more = n->has_others; id >= 0; id = more ? t->next[id] : -1) {
         bits[id / 32] |= UINT32_C(1) << (id % 32);
     }
 }
 
 /* The tokens from a state, as bits. *is_unknown: it came to the unknown, and they are of no use.
- * false: out of memory. */
+ * false: out of memory. Most bytes lead back to the state that they came from, as in a string, so
+ * what is known of that one is kept. */
 static bool walk(struct constrain *c, uint32_t state, uint32_t *bits, bool *is_unknown)
 {
     uint32_t path[TOKEN_TRIE_DEPTH_MAX + 1] = {state};
+    const uint32_t *rows[TOKEN_TRIE_DEPTH_MAX + 1] = {NULL}; /* of path; NULL: not asked for yet */
     const struct token_trie *t = c->trie;
     memset(bits, 0, words_of(t) * sizeof *bits);
     *is_unknown = pushdown_is_unknown(c->p, state);
     for (size_t i = 0; i < t->n_nodes && !*is_unknown;) {
         const struct token_trie_node *n = &t->nodes[i];
-        uint32_t next = pushdown_next(c->p, path[n->depth - 1], n->byte);
-        if (next == PUSHDOWN_FAILED) {
+        size_t at = n->depth - 1u;
+        if (!rows[at] && !(rows[at] = pushdown_row(c->p, path[at]))) {
+            return false;
+        }
+        uint32_t next = rows[at][c->g.class_of[n->byte]];
+        if (next == PUSHDOWN_FAILED && !(next = pushdown_next(c->p, path[at], n->byte))) {
             return false;
         }
         if (next == PUSHDOWN_DEAD) {
             i = n->skip;
             continue;
         }
-        *is_unknown = pushdown_is_unknown(c->p, next);
-        path[n->depth] = next;
-        allow(bits, t, n->token);
+        rows[at + 1] = next == path[at] ? rows[at] : NULL;
+        *is_unknown = next != path[at] && pushdown_is_unknown(c->p, next);
+        path[at + 1] = next;
+        allow(bits, t, n);
         i++;
     }
     return true;

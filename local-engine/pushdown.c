@@ -466,7 +466,7 @@ uint32_t pushdown_replay(struct pushdown *p, const char *bytes, size_t n)
 }
 
 /* The row of a state, made if need be; NULL: out of memory. */
-static uint32_t *row_of(struct pushdown *p, uint32_t state)
+static uint32_t *make_row(struct pushdown *p, uint32_t state)
 {
     if (state >= p->rows_cap) {
         size_t had = p->rows_cap;
@@ -480,6 +480,17 @@ static uint32_t *row_of(struct pushdown *p, uint32_t state)
         p->n_rows++;
     }
     return p->rows[state];
+}
+
+static uint32_t *row_of(struct pushdown *p, uint32_t state)
+{
+    assert(state != PUSHDOWN_FAILED && state < p->states.n);
+    return state < p->rows_cap && p->rows[state] ? p->rows[state] : make_row(p, state);
+}
+
+const uint32_t *pushdown_row(struct pushdown *p, uint32_t state)
+{
+    return row_of(p, state);
 }
 
 static uint32_t make_next(struct pushdown *p, uint32_t state, uint8_t byte)
@@ -496,8 +507,7 @@ static uint32_t make_next(struct pushdown *p, uint32_t state, uint8_t byte)
 
 uint32_t pushdown_next(struct pushdown *p, uint32_t state, uint8_t byte)
 {
-    assert(state != PUSHDOWN_FAILED && state < p->states.n);
-    uint32_t *row = state < p->rows_cap && p->rows[state] ? p->rows[state] : row_of(p, state);
+    uint32_t *row = row_of(p, state);
     if (!row) {
         return PUSHDOWN_FAILED;
     }

@@ -25,6 +25,9 @@ void pushdown_free(struct pushdown *p);
 /* The state after `n` bytes from the beginning, without keeping those between. */
 uint32_t pushdown_replay(struct pushdown *p, const char *bytes, size_t n);
 uint32_t pushdown_next(struct pushdown *p, uint32_t state, uint8_t byte);
+/* The next states by the class of the byte (grammar.h), PUSHDOWN_FAILED where pushdown_next() was
+ * not asked yet; they appear there as it is. Holds until pushdown_reset(). NULL: out of memory. */
+const uint32_t *pushdown_row(struct pushdown *p, uint32_t state);
 /* The text so far is a whole one; and nothing may follow it. */
 bool pushdown_is_complete(const struct pushdown *p, uint32_t state);
 bool pushdown_is_final(const struct pushdown *p, uint32_t state);

@@ -84,8 +84,10 @@ static bool build(struct token_trie *t, const struct item *items, size_t n)
             t->nodes[t->n_nodes++] = (struct token_trie_node){
                 .token = -1, .depth = (uint16_t)(len + 1), .byte = (uint8_t)x->bytes[len]};
         }
-        t->next[x->id] = t->nodes[path[len - 1]].token;
-        t->nodes[path[len - 1]].token = x->id;
+        struct token_trie_node *last = &t->nodes[path[len - 1]];
+        t->next[x->id] = last->token;
+        last->has_others = last->token >= 0;
+        last->token = x->id;
         t->depth = (int)x->len > t->depth ? (int)x->len : t->depth;
     }
     end_path(t, path, &len, 0);

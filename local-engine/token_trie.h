@@ -19,6 +19,7 @@ struct token_trie_node {
     int32_t token;  /* the first that ends here, -1: none */
     uint16_t depth; /* bytes up to and with its own; 1 at the roots */
     uint8_t byte;
+    bool has_others; /* of the same bytes: next[token]. Few have, and to look there costs most */
 };
 struct token_trie {
     struct token_trie_node *nodes;

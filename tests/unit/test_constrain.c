@@ -783,6 +783,8 @@ static void test_trie(void **state)
             n_tokens++;
             assert_in_range(id, 0, 257);
         }
+        int32_t token = trie.nodes[i].token;
+        assert_int_equal(trie.nodes[i].has_others, token >= 0 && trie.next[token] >= 0);
         assert_in_range(trie.nodes[i].skip, i + 1, trie.n_nodes);
     }
     assert_int_equal(n_tokens, 258);
