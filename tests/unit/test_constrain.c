@@ -768,7 +768,25 @@ static void test_masks_across_levels(void **state)
     tokenizer_close(t);
 }
 
-/* The trie of a vocabulary that has one text twice, an empty one, and more ids than the model. */
+/* Counts the tokens of a trie, and those that have the bytes of another. */
+static size_t count_tokens(const struct token_trie *t, size_t *n_shared)
+{
+    size_t n = 0;
+    *n_shared = 0;
+    for (size_t i = 0; i < t->n_nodes; i++) {
+        size_t before = n;
+        for (int32_t id = t->nodes[i].token; id >= 0; id = t->next[id]) {
+            n++;
+            assert_in_range(id, 0, t->n_vocab - 1);
+        }
+        assert_int_equal(t->nodes[i].has_others, n > before + 1);
+        *n_shared += n > before + 1 ? n - before : 0;
+        assert_in_range(t->nodes[i].skip, i + 1, t->n_nodes);
+    }
+    return n;
+}
+
+/* The trie of a vocabulary that has more ids than the model. */
 static void test_trie(void **state)
 {
     (void)state;
@@ -776,21 +794,33 @@ static void test_trie(void **state)
     const struct recipe r = {.vocab = "\"aa\":256,\"aab\":257,\"b\\u0120\":258"};
     struct tokenizer *t = make(make_bytes_json, &r);
     struct token_trie trie;
+    size_t n_shared;
     assert_true(token_trie_init(&trie, t, 258, &err));
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < trie.n_nodes; i++) {
-        for (int32_t id = trie.nodes[i].token; id >= 0; id = trie.next[id]) {
-            n_tokens++;
-            assert_in_range(id, 0, 257);
-        }
-        int32_t token = trie.nodes[i].token;
-        assert_int_equal(trie.nodes[i].has_others, token >= 0 && trie.next[token] >= 0);
-        assert_in_range(trie.nodes[i].skip, i + 1, trie.n_nodes);
-    }
-    assert_int_equal(n_tokens, 258);
+    assert_int_equal(count_tokens(&trie, &n_shared), 258);
+    assert_int_equal(n_shared, 0);
     assert_int_equal(trie.n_nodes, 258); /* "aa" and "aab" share their beginnings */
     assert_int_equal(trie.depth, 3);
     token_trie_release(&trie);
+    tokenizer_close(t);
+}
+
+/* Characters that are tokens and come once more as bytes: both are in the trie and in masks. */
+static void test_same_bytes(void **state)
+{
+    (void)state;
+    struct engine_error err = {.code = ENGINE_OK};
+    struct tokenizer *t;
+    struct token_trie trie;
+    size_t n = 0, n_shared, len;
+    assert_true(tokenizer_open(&t, SPACES_FOLDER, &err));
+    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) {
+        n += !tokenizer_is_special(t, id) && tokenizer_piece(t, id, false, &len) && len > 0;
+    }
+    assert_true(token_trie_init(&trie, t, tokenizer_n_vocab(t), &err));
+    assert_int_equal(count_tokens(&trie, &n_shared), n);
+    assert_true(n_shared >= 100);
+    token_trie_release(&trie);
+    check_masks(t, 12);
     tokenizer_close(t);
 }
 
@@ -865,7 +895,7 @@ int main(void)
         cmocka_unit_test(test_raw_refusals), cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_masks),        cmocka_unit_test(test_masks_across_levels),
         cmocka_unit_test(test_trie),         cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_forgets),      cmocka_unit_test(test_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
