@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,9 @@ struct engine {
     struct model *model;
     struct tokenizer *tokenizer;
     struct constrain_cache *constraints;
+    struct kvpool *pool;
+    enum kernels_type kv_type;
+    int32_t context; /* the model's, or less where the pool is smaller */
     char *chat_template; /* the text in the model's files, or NULL */
     size_t chat_template_len;
     struct model_worker *worker;
@@ -78,6 +82,34 @@ static const char *folder_of(const struct engine *e)
     return weights_folder(model_weights(e->model));
 }
 
+/* Unless the caller says: room for as many contexts as one request may have choices, but at most a
+ * quarter of the machine's memory and at least one context. */
+static size_t default_n_blocks(const struct engine *e, size_t block_bytes)
+{
+    size_t context = kvcache_n_blocks(e->shape->context), n = context * ENGINE_CHOICES_MAX;
+    long n_pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t fits = n_pages > 0 && page > 0 ? (size_t)n_pages / 4 * (size_t)page / block_bytes : n;
+    n = fits < n ? fits : n;
+    return n > context ? n : context;
+}
+
+static bool open_pool(struct engine *e, const struct engine_options *o, struct engine_error *err)
+{
+    e->kv_type = o && o->is_kv_f16 ? KERNELS_F16 : KERNELS_F32;
+    size_t block_bytes = kvcache_block_bytes(e->model, e->kv_type);
+    size_t n = o && o->kv_bytes_max > 0 ? (size_t)o->kv_bytes_max / block_bytes
+                                        : default_n_blocks(e, block_bytes);
+    if (n == 0) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "kv_memory",
+                           "'%s': kv_memory of %" PRId64 " bytes has no room for one block of %zu "
+                           "bytes (%d tokens): raise it",
+                           e->path, o->kv_bytes_max, block_bytes, KVPOOL_TOKENS);
+    }
+    bool is_less = n < kvcache_n_blocks(e->shape->context);
+    e->context = is_less ? (int32_t)n * KVPOOL_TOKENS : e->shape->context;
+    return kvpool_new(&e->pool, block_bytes, n, err);
+}
+
 static bool open_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
 {
     int n_threads = o && o->n_threads > 0 ? o->n_threads : threads_default();
@@ -91,7 +123,7 @@ static bool open_parts(struct engine *e, const struct engine_options *o, struct 
         !check_end_ids(e, err) ||
         !constrain_cache_new(&e->constraints, e->tokenizer, e->shape->n_vocab, err) ||
         !chat_source_read(model_weights(e->model), &e->chat_template, &e->chat_template_len, err) ||
-        !model_worker_new(&e->worker, e->model, ROWS, n_threads, err)) {
+        !model_worker_new(&e->worker, e->model, ROWS, n_threads, err) || !open_pool(e, o, err)) {
         return false;
     }
     e->logits = calloc((size_t)ROWS * (size_t)e->shape->n_vocab, sizeof *e->logits);
@@ -129,6 +161,7 @@ void engine_close(struct engine *e)
     model_worker_free(e->worker);
     constrain_cache_free(e->constraints);
     tokenizer_close(e->tokenizer);
+    kvpool_free(e->pool);
     model_close(e->model);
     free(e->logits);
     free(e->chat_template);
@@ -226,12 +259,14 @@ static bool check_prompt(const struct engine *e, const struct session_request *r
         return engine_fail(err, ENGINE_BAD_PARAM, "prompt",
                            "the prompt has no tokens: give at least one");
     }
-    if (r->n_prompt >= (size_t)e->shape->context) {
+    if (r->n_prompt >= (size_t)e->context) {
         return engine_fail(
             err, ENGINE_CONTEXT_FULL, "prompt",
-            "prompt has %zu tokens, the context of the model is %d: at most %d leave "
+            "prompt has %zu tokens, the context of the model is %d%s: at most %d leave "
             "room for a new one",
-            r->n_prompt, e->shape->context, e->shape->context - 1);
+            r->n_prompt, e->context,
+            e->context < e->shape->context ? " (for its 'kv_memory' is no greater)" : "",
+            e->context - 1);
     }
     for (size_t i = 0; i < r->n_prompt; i++) {
         if (r->prompt[i] < 0 || r->prompt[i] >= e->shape->n_vocab) {
@@ -264,6 +299,19 @@ static bool check_kind(const struct session_request *r, struct engine_error *err
                            "a beam search draws from no distribution: leave it out");
     }
     return true;
+}
+
+/* Whether the blocks that it may need are fewer than there are; those of others do not count. */
+static bool check_room(const struct engine *e, const struct session_request *r,
+                       struct engine_error *err)
+{
+    size_t n = session_n_blocks(r, e->context), n_max = kvpool_n_max(e->pool);
+    return n <= n_max ||
+           engine_fail(err, ENGINE_CONTEXT_FULL, "max_tokens",
+                       "the choices may come to %zu tokens of keys and values, 'kv_memory' of the "
+                       "model has room for %zu: ask for fewer choices, fewer beams or a lower "
+                       "max_tokens, or raise it",
+                       n * KVPOOL_TOKENS, n_max * KVPOOL_TOKENS);
 }
 
 static bool check_constraint(const struct engine *e, const struct session_request *r,
@@ -303,7 +351,8 @@ bool session_check(const struct engine *e, const struct session_request *r,
                            "'top_logprobs' is above the vocabulary of %d tokens",
                            e->shape->n_vocab);
     }
-    if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err)) {
+    if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err) ||
+        !check_room(e, r, err)) {
         return false;
     }
     struct stop *stop;
@@ -325,8 +374,14 @@ bool session_start(struct engine *e, const struct session_request *r, session_ev
                            "%zu sessions are running, no more are possible: try again later",
                            e->n_sessions);
     }
+    const struct session_engine parts = {.model = e->model,
+                                         .tokenizer = e->tokenizer,
+                                         .constraints = e->constraints,
+                                         .pool = e->pool,
+                                         .kv_type = e->kv_type,
+                                         .context = e->context};
     struct session *s;
-    if (!session_new(&s, r, e->model, e->tokenizer, e->constraints, err)) {
+    if (!session_new(&s, r, &parts, err)) {
         return false;
     }
     s->engine = e;
@@ -412,15 +467,48 @@ static void add_decode(struct engine *e)
     }
 }
 
+/* Whether a session before the i-th evaluates just now what this one needs next: then it is found
+ * in the index soon. */
+static bool is_coming(const struct engine *e, size_t i)
+{
+    const struct session *s = e->sessions[i];
+    size_t n = s->n_evaluated + KVPOOL_TOKENS;
+    if (s->n_evaluated % KVPOOL_TOKENS > 0 || n >= s->n_prompt) {
+        return false;
+    }
+    for (size_t j = 0; j < i; j++) {
+        const struct session *other = e->sessions[j];
+        if (n <= other->n_prompt && is_prefilling(other) &&
+            other->n_evaluated >= s->n_evaluated && other->n_evaluated < n &&
+            memcmp(s->prompt, other->prompt, n * sizeof *s->prompt) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sessions that evaluate a part of their prompt now. */
+static size_t find_prefilling(struct engine *e, bool *is_one)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        is_one[i] = is_prefilling(e->sessions[i]);
+        if (is_one[i]) {
+            session_attach(e->sessions[i]);
+            is_one[i] = !is_coming(e, i);
+        }
+        n += is_one[i];
+    }
+    return n;
+}
+
 static void add_prefill(struct engine *e)
 {
-    size_t n_left = 0, room = PREFILL_ROWS;
-    for (size_t i = 0; i < e->n_sessions; i++) {
-        n_left += is_prefilling(e->sessions[i]);
-    }
+    bool is_one[ENGINE_SESSIONS_MAX];
+    size_t n_left = find_prefilling(e, is_one), room = PREFILL_ROWS;
     for (size_t i = 0; i < e->n_sessions; i++) {
         struct session *s = e->sessions[i];
-        if (!is_prefilling(s)) {
+        if (!is_one[i]) {
             continue;
         }
         size_t share = room / n_left--, need = s->n_prompt - s->n_evaluated;
@@ -429,6 +517,16 @@ static void add_prefill(struct engine *e)
             add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], j + 1 == s->n_prompt);
         }
         room -= n;
+    }
+}
+
+/* What is known of a prompt others may take over, before its own choices share it. */
+static void publish_prompts(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        if (is_prefilling(e->sessions[i])) {
+            kvcache_publish(e->sessions[i]->choices[0].cache);
+        }
     }
 }
 
@@ -463,6 +561,7 @@ bool engine_step(struct engine *e)
         return false;
     }
     if (model_forward(e->worker, e->rows, e->n_rows, &err)) {
+        publish_prompts(e);
         hand_out(e);
     } else {
         for (size_t i = 0; i < e->n_rows; i++) {

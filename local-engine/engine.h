@@ -24,6 +24,11 @@ struct session;
 struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
+    /* Keys and values of all sessions, 0: room for 128 contexts (the choices that one request may
+     * have), but at most a quarter of the machine's memory and at least one context. What is below
+     * one context makes the context as much shorter. */
+    int64_t kv_bytes_max;
+    bool is_kv_f16; /* they are kept as float16: half the memory, other bits */
 };
 /* `path`: a folder or a .gguf file. Its tokenizer: see tokenizer_source.h. */
 ENGINE_WARN_UNUSED bool engine_open(struct engine **out, const char *path,
