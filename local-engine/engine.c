@@ -190,6 +190,11 @@ const struct model_shape *engine_shape(const struct engine *e)
     return e->shape;
 }
 
+int32_t engine_context(const struct engine *e)
+{
+    return e->context;
+}
+
 int64_t engine_weight_bytes(const struct engine *e)
 {
     return e->weight_bytes;
@@ -243,9 +248,14 @@ const char *engine_fingerprint(struct engine *e)
         char config[9], tokenizer[9];
         hash_files(folder_of(e), configs, sizeof configs / sizeof *configs, config);
         hash_files(folder_of(e), tokenizers, 1, tokenizer);
+        char limit[24] = "";
+        if (e->context < e->shape->context) {
+            (void)snprintf(limit, sizeof limit, " context:%d", e->context);
+        }
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
-                       "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
-                       ENGINE_VERSION, model_hash(e->model), config, tokenizer);
+                       "isotherm-engine/%s exact%s%s weights:%.16s config:%s tokenizer:%s",
+                       ENGINE_VERSION, e->kv_type == KERNELS_F16 ? " kv:f16" : "", limit,
+                       model_hash(e->model), config, tokenizer);
     }
     return e->fingerprint;
 }
@@ -548,6 +558,12 @@ static void hand_out(struct engine *e)
             session_begin(s, logits);
         }
     }
+}
+
+bool engine_rest(struct engine *e)
+{
+    kvpool_trim(e->pool, true);
+    return kvpool_n_stored(e->pool) == 0;
 }
 
 bool engine_step(struct engine *e)

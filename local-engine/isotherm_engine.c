@@ -37,8 +37,9 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [--threads N] NAME=FOLDER[?template=NAME]...\n"
+    "usage: isotherm-engine --fd N [--threads N] NAME=FOLDER[?OPTION[&OPTION]]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
+    "OPTION: template=NAME, kv_type=f32, kv_type=f16, kv_memory=BYTES\n"
     "  --fd N        the open socket to serve, usually 3\n"
     "  --threads N   0 to 256; 0, the default: one a core, at most 8\n"
     "  --version     print the version\n"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 1 << 16, READS_PER_TURN = 16, WAITING_MAX = 1024 };
+enum { REST_MS = 60000 }; /* without work for so long, memory is given back */
 enum { OUT_PAUSE = 1 << 20, OUT_DEAF = OUT_PAUSE + LINK_FRAME_MAX };
 
 /* A model by its name: served, or refused with an error. */
@@ -41,6 +42,7 @@ struct schedule {
     struct job_list waiting, running;
     size_t n_waiting;
     bool is_closed;
+    bool is_resting; /* no engine has memory to give back */
 };
 
 /* ---- lists */
@@ -132,16 +134,62 @@ static struct served *find_model(struct schedule *s, const char *name)
     return NULL;
 }
 
-/* Also reads what the fingerprint needs: later nothing can be opened. */
-static void load(struct schedule *s, struct served *m, const char *folder,
-                 const char *chat_template)
+/* What stands behind the folder: ?template=NAME&kv_type=f16&kv_memory=BYTES, each where wanted. */
+struct model_options {
+    const char *chat_template;
+    struct engine_options engine;
+};
+
+static bool read_option(struct model_options *o, const char *text, struct engine_error *err)
 {
-    struct engine_options o = {.n_threads = s->n_threads};
+    static const char template_key[] = "template=", memory_key[] = "kv_memory=";
+    char *end;
+    if (strncmp(text, template_key, sizeof template_key - 1) == 0) {
+        o->chat_template = text + sizeof template_key - 1;
+        return true;
+    }
+    if (strcmp(text, "kv_type=f32") == 0 || strcmp(text, "kv_type=f16") == 0) {
+        o->engine.is_kv_f16 = strcmp(text, "kv_type=f16") == 0;
+        return true;
+    }
+    if (strncmp(text, memory_key, sizeof memory_key - 1) == 0) {
+        o->engine.kv_bytes_max = strtoll(text + sizeof memory_key - 1, &end, 10);
+        if (!*end && o->engine.kv_bytes_max > 0) {
+            return true;
+        }
+    }
+    return engine_fail(err, ENGINE_BAD_PARAM, "model",
+                       "'%s': template=NAME, kv_type=f32, kv_type=f16 or kv_memory=BYTES expected",
+                       text);
+}
+
+/* Cuts the options off the folder; they point into it. A question mark before anything else belongs
+ * to the folder's name. */
+static bool read_options(struct model_options *o, char *folder, struct engine_error *err)
+{
+    char *at = strstr(folder, "?template="), *rest;
+    at = at ? at : strstr(folder, "?kv_");
+    if (!at) {
+        return true;
+    }
+    *at = '\0';
+    for (char *text = strtok_r(at + 1, "&", &rest); text; text = strtok_r(NULL, "&", &rest)) {
+        if (!read_option(o, text, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Also reads what the fingerprint needs: later nothing can be opened. */
+static void load(struct schedule *s, struct served *m, char *folder)
+{
+    struct model_options o = {.engine = {.n_threads = s->n_threads}};
     struct engine *e;
-    if (!engine_open(&e, folder, &o, &m->err)) {
+    if (!read_options(&o, folder, &m->err) || !engine_open(&e, folder, &o.engine, &m->err)) {
         return;
     }
-    if (!job_model_init(&m->model, e, chat_template, &m->err)) {
+    if (!job_model_init(&m->model, e, o.chat_template, &m->err)) {
         engine_close(e);
         return;
     }
@@ -150,7 +198,6 @@ static void load(struct schedule *s, struct served *m, const char *folder,
 
 bool schedule_add_model(struct schedule *s, const char *spec, struct engine_error *err)
 {
-    static const char option[] = "?template=";
     const char *equals = strchr(spec, '=');
     if (!equals || equals == spec || !equals[1]) {
         return engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': a model is given as NAME=FOLDER",
@@ -171,11 +218,7 @@ bool schedule_add_model(struct schedule *s, const char *spec, struct engine_erro
     }
     struct served *m = &s->models[s->n_models++];
     m->name = name;
-    char *question = strstr(folder, option);
-    if (question) {
-        *question = '\0';
-    }
-    load(s, m, folder, question ? question + sizeof option - 1 : NULL);
+    load(s, m, folder);
     free(folder);
     return true;
 }
@@ -186,7 +229,7 @@ static json_t *model_object(const struct served *m)
 {
     const struct model_shape *shape = engine_shape(m->model.engine);
     return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s}", "id", m->name, "family",
-                     shape->family, "context", (int)shape->context, "vocab", (int)shape->n_vocab,
+                     shape->family, "context", (int)engine_context(m->model.engine), "vocab", (int)shape->n_vocab,
                      "params", (json_int_t)shape->n_params, "bytes",
                      (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
                      "template", m->model.chat ? chat_name(m->model.chat) : "unknown",
@@ -398,7 +441,20 @@ static bool step(struct schedule *s)
             has_worked = engine_step(s->models[i].model.engine) || has_worked;
         }
     }
+    s->is_resting = s->is_resting && !has_worked;
     return has_worked;
+}
+
+/* Nothing is computed, and nothing was for a while; an engine that waits for a slow reader may hold
+ * some memory still. */
+static void rest(struct schedule *s)
+{
+    s->is_resting = true;
+    for (size_t i = 0; i < s->n_models; i++) {
+        if (s->models[i].model.engine) {
+            s->is_resting = engine_rest(s->models[i].model.engine) && s->is_resting;
+        }
+    }
 }
 
 static void wait_for_daemon(struct schedule *s)
@@ -406,7 +462,9 @@ static void wait_for_daemon(struct schedule *s)
     struct pollfd p = {.fd = s->fd};
     size_t n = outbox_len(&s->out);
     p.events = (short)((n <= OUT_DEAF ? POLLIN : 0) | (n > 0 ? POLLOUT : 0));
-    (void)poll(&p, 1, -1); /* a signal only makes one more turn */
+    if (poll(&p, 1, s->is_resting ? -1 : REST_MS) == 0) { /* a signal only makes one more turn */
+        rest(s);
+    }
 }
 
 bool schedule_run(struct schedule *s, struct engine_error *err)
