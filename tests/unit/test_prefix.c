@@ -17,7 +17,7 @@
 
 #define MODEL "tests/vectors/stories260k"
 
-enum { PROMPT_MAX = 400, ASKS = 24, BLOCK = KVPOOL_TOKENS, STEP_ROWS = 64 };
+enum { PROMPT_MAX = 400, ASKS = 24, BLOCK = KVPOOL_TOKENS, SEEN = 3, STEP_ROWS = 64 };
 
 static struct engine *engine;
 
@@ -27,8 +27,9 @@ struct answer {
     uint64_t hash; /* over all that came, choice by choice */
     uint64_t of_choice[ENGINE_CHOICES_MAX];
     size_t n_events;
-    int32_t ids[PROMPT_MAX]; /* of the first choice */
-    size_t n_ids;
+    int32_t ids[SEEN][PROMPT_MAX]; /* of the first choices */
+    double logprobs[SEEN][PROMPT_MAX];
+    size_t n_ids[SEEN];
     struct engine_error err;
     struct session *s;
 };
@@ -60,8 +61,10 @@ static void on_event(const struct session_event *ev, void *ud)
     for (size_t i = 0; i < ev->n_tokens; i++) {
         *h = mix_bytes(*h, &ev->tokens[i].id, sizeof ev->tokens[i].id);
         *h = mix_bytes(*h, &ev->tokens[i].logprob, sizeof ev->tokens[i].logprob);
-        if (ev->choice == 0 && a->n_ids < PROMPT_MAX) {
-            a->ids[a->n_ids++] = ev->tokens[i].id;
+        if (ev->choice < SEEN && a->n_ids[ev->choice] < PROMPT_MAX) {
+            size_t at = a->n_ids[ev->choice]++;
+            a->ids[ev->choice][at] = ev->tokens[i].id;
+            a->logprobs[ev->choice][at] = ev->tokens[i].logprob;
         }
     }
 }
@@ -184,15 +187,62 @@ static void an_answer_is_known_too(void **state)
     a.r.max_tokens = 80;
     a.sampling.ignore_eos = true;
     (void)run(&a, &first);
-    assert_int_equal(first.n_ids, 80);
+    assert_int_equal(first.n_ids[0], 80);
     ask_init(&a, 60, 150, 0);
-    memcpy(a.ids + 60, first.ids, first.n_ids * sizeof *first.ids);
+    memcpy(a.ids + 60, first.ids[0], first.n_ids[0] * sizeof first.ids[0][0]);
     assert_int_equal(run(&a, &next), 20); /* 128 of 150 are there */
     (void)engine_rest(engine);
     ask_init(&a, 60, 150, 0);
-    memcpy(a.ids + 60, first.ids, first.n_ids * sizeof *first.ids);
+    memcpy(a.ids + 60, first.ids[0], first.n_ids[0] * sizeof first.ids[0][0]);
     assert_int_equal(run(&a, &cold), 22);
     assert_true(next.hash == cold.hash);
+    engine_close(engine);
+}
+
+/* Choices and hypotheses share blocks until they write to them: each has the log-probabilities of
+ * its own tokens, evaluated by themselves. */
+static void check_choices(uint32_t n_beams)
+{
+    static struct ask a;
+    static struct answer r;
+    struct model_worker *w;
+    const struct model *m = engine_model(engine);
+    size_t n_vocab = (size_t)engine_shape(engine)->n_vocab, n_prompt = 40;
+    float *logits = malloc(n_vocab * sizeof *logits);
+    assert_true(model_worker_new(&w, m, 8, 1, NULL));
+    ask_init(&a, 0, n_prompt, 1);
+    a.r.n = a.r.best_of = SEEN;
+    a.r.n_beams = n_beams;
+    a.r.max_tokens = 60;
+    a.sampling.temperature = 0.9;
+    a.sampling.ignore_eos = true;
+    (void)run(&a, &r);
+    for (size_t c = 0; c < SEEN; c++) {
+        struct kvcache *cache;
+        assert_true(r.n_ids[c] > 20);
+        assert_true(kvcache_new(&cache, m, 200, NULL));
+        for (size_t i = 0; i + 1 < n_prompt + r.n_ids[c]; i++) {
+            double logprob;
+            struct model_row row = {cache, i < n_prompt ? a.ids[i] : r.ids[c][i - n_prompt], logits};
+            assert_true(model_forward(w, &row, 1, NULL));
+            if (i + 1 >= n_prompt) {
+                size_t at = i + 1 - n_prompt;
+                sampler_logprobs(NULL, logits, (int32_t)n_vocab, r.ids[c][at], 0, &logprob, NULL);
+                assert_true(logprob == r.logprobs[c][at]);
+            }
+        }
+        kvcache_free(cache);
+    }
+    model_worker_free(w);
+    free(logits);
+}
+
+static void choices_are_those_of_their_own_tokens(void **state)
+{
+    (void)state;
+    open_model(MODEL, &(struct engine_options){.n_threads = 1});
+    check_choices(0);
+    check_choices(4);
     engine_close(engine);
 }
 
@@ -463,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_known_beginning_is_not_evaluated_again),
         cmocka_unit_test(an_answer_is_known_too),
+        cmocka_unit_test(choices_are_those_of_their_own_tokens),
         cmocka_unit_test(those_who_come_together_share_the_work),
         cmocka_unit_test(a_leader_that_leaves_stops_nobody),
         cmocka_unit_test(schedules_change_no_bit),
