@@ -152,6 +152,18 @@ static bool open_records(struct gateway *g)
 
 #define MODELS_MAX 64
 
+/* As isotherm-engine takes it; what is said goes there whether or not it is the engine's default. */
+static void format_model(const struct config_model *m, char *out, size_t size)
+{
+    const char *type = m->kv_type ? m->kv_type : "f32";
+    (void)snprintf(out, size, "%s=%s?kv_type=%s%s%s", m->name, m->path, type,
+                   m->chat_template ? "&template=" : "", m->chat_template ? m->chat_template : "");
+    if (m->kv_memory) {
+        size_t n = strlen(out);
+        (void)snprintf(out + n, size - n, "&kv_memory=%" PRId64, config_bytes(m->kv_memory));
+    }
+}
+
 /* Loop 0 owns the engine's process. */
 static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
@@ -161,9 +173,7 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
     struct failure f = {.status = 0};
     unsigned n = 0;
     for (; n < conf->n_models && n < MODELS_MAX; n++) {
-        const char *chat = conf->models[n].chat_template;
-        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s", conf->models[n].name,
-                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "");
+        format_model(&conf->models[n], names[n], sizeof names[n]);
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);

@@ -1,9 +1,10 @@
 /* engine.c - which rows go into the next batch, and who gets their logits.
  *
  * A step has one row for each running choice, at most DECODE_ROWS of them, in turn, and a chunk of
- * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them: a
- * long prompt costs the others a slower token, never a stop, and a short one beside it is through
- * after a few steps. How rows are batched does not change their bits (model.h), so neither does
+ * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them, or of
+ * PREFILL_ROWS_BESIDE where there are rows of choices: a long prompt costs the others a slower
+ * token, never a stop, and a short one beside it is through after a few steps. A prompt that begins
+ * like one before it waits for that one's blocks. How rows are batched does not change their bits (model.h), so neither does
  * the company.
  */
 #include "beam.h"
@@ -22,6 +23,8 @@
 #include <unistd.h>
 
 enum { DECODE_ROWS = 64, PREFILL_ROWS = 64, ROWS = DECODE_ROWS + PREFILL_ROWS };
+/* Beside sessions that generate: a step is then about twice as long as without a prompt. */
+enum { PREFILL_ROWS_BESIDE = 8 };
 enum { SESSIONS_DEFAULT = 16, THREADS_DEFAULT_MAX = 8, THREADS_MAX = 64 };
 static_assert(PREFILL_ROWS >= ENGINE_SESSIONS_MAX, "a row for each");
 
@@ -515,18 +518,20 @@ static size_t find_prefilling(struct engine *e, bool *is_one)
 static void add_prefill(struct engine *e)
 {
     bool is_one[ENGINE_SESSIONS_MAX];
-    size_t n_left = find_prefilling(e, is_one), room = PREFILL_ROWS;
+    size_t n_left = find_prefilling(e, is_one);
+    size_t room = e->n_rows > 0 ? PREFILL_ROWS_BESIDE : PREFILL_ROWS;
     for (size_t i = 0; i < e->n_sessions; i++) {
         struct session *s = e->sessions[i];
         if (!is_one[i]) {
             continue;
         }
-        size_t share = room / n_left--, need = s->n_prompt - s->n_evaluated;
+        size_t share = room > n_left ? room / n_left : room > 0, need = s->n_prompt - s->n_evaluated;
         size_t n = need < share ? need : share;
         for (size_t j = s->n_evaluated; j < s->n_evaluated + n; j++) {
             add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], j + 1 == s->n_prompt);
         }
         room -= n;
+        n_left--;
     }
 }
 

@@ -173,7 +173,14 @@ static const struct key keys[] = {
      "mistral-v0.2\n"
      "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
      "mistral-v7-tekken gemma\n"
-     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1",
+     "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1\n"
+     "    kv_type: f32          # how keys and values are kept: f32, or f16 in half the memory (other "
+     "answers)\n"
+     "    kv_memory: null       # bytes for those of all requests, as in 4G; null for 128 contexts, "
+     "but at most\n"
+     "                          # a quarter of the machine's memory and at least one context. What is "
+     "below one\n"
+     "                          # context makes the context shorter; requests beyond it wait",
      true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
@@ -232,7 +239,8 @@ static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
 static const cyaml_schema_field_t model_fields[] = {
     NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
-    OPTIONAL_STRING(config_model, chat_template), CYAML_FIELD_END};
+    OPTIONAL_STRING(config_model, chat_template), OPTIONAL_STRING(config_model, kv_type),
+    OPTIONAL_STRING(config_model, kv_memory), CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
@@ -691,7 +699,9 @@ static bool same_models(const struct config *a, const struct config *b)
     for (unsigned i = 0; same && i < a->n_models; i++) {
         same = same_text(a->models[i].name, b->models[i].name) &&
                same_text(a->models[i].path, b->models[i].path) &&
-               same_text(a->models[i].chat_template, b->models[i].chat_template);
+               same_text(a->models[i].chat_template, b->models[i].chat_template) &&
+               same_text(a->models[i].kv_type, b->models[i].kv_type) &&
+               same_text(a->models[i].kv_memory, b->models[i].kv_memory);
     }
     return same;
 }

@@ -97,6 +97,8 @@ static void generate(int id, const char *prompt, const char *params)
     say("{\"op\":\"generate\",\"id\":%d,\"model\":\"tales\",%s,\"params\":%s}", id, prompt, params);
 }
 
+/* Three blocks of 32 tokens in float16. */
+#define SMALL "?kv_type=f16&kv_memory=61440"
 #define ONCE "\"prompt\":\"Once upon a time\""
 
 /* All text of an id until its end, which must be of that op; yours. */
@@ -131,6 +133,8 @@ static int setup(void **state)
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
     assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
+    assert_true(schedule_add_model(peer.s, "small=" MODEL SMALL, NULL));
+    assert_true(schedule_add_model(peer.s, "odd=" MODEL "?kv_type=f64", NULL));
     assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
     assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
@@ -161,8 +165,13 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 2);
-    assert_int_equal(json_array_size(refused), 2);
+    assert_int_equal(json_array_size(models), 3);
+    assert_int_equal(json_array_size(refused), 3);
+    assert_int_equal(int_of(json_array_get(models, 2), "context"), 96);
+    assert_non_null(strstr(string_of(json_array_get(models, 2), "fingerprint"), " exact kv:f16 "));
+    assert_string_equal(string_of(json_array_get(refused, 2), "error"),
+                        "'kv_type=f64': template=NAME, kv_type=f32, kv_type=f16 or kv_memory=BYTES "
+                        "expected");
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
     assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
@@ -304,6 +313,29 @@ static void test_queue_and_cancel(void **state)
 
 /* A cancel and a request that come together: no token of the one that was left is computed in the
  * steps of the other. */
+/* Each of them may come to all three blocks that there are. */
+static void test_queue_for_memory(void **state)
+{
+    (void)state;
+    char text[4096], first[4096] = "";
+    take_ready();
+    say("{\"op\":\"generate\",\"id\":4,\"model\":\"small\"," ONCE
+        ",\"params\":{\"seed\":3,\"max_tokens\":70,\"n\":2}}");
+    json_t *o = answer_of(4, "error", text); /* at once: it can never have so many */
+    assert_non_null(strstr(string_of(o, "text"), "'kv_memory' of the model has room for 96"));
+    json_decref(o);
+    for (int i = 1; i <= 3; i++) {
+        say("{\"op\":\"generate\",\"id\":%d,\"model\":\"small\"," ONCE
+            ",\"params\":{\"seed\":3,\"max_tokens\":70}}",
+            i);
+    }
+    for (int i = 1; i <= 3; i++) {
+        json_decref(answer_of(i, "done", text));
+        assert_true(text[0] && (i == 1 || strcmp(text, first) == 0));
+        memcpy(first, text, sizeof first);
+    }
+}
+
 static void test_a_cancel_is_obeyed_before_the_next_step(void **state)
 {
     (void)state;
@@ -393,6 +425,7 @@ int main(void)
         TEST(test_tokens),
         TEST(test_errors),
         TEST(test_queue_and_cancel),
+        TEST(test_queue_for_memory),
         TEST(test_a_cancel_is_obeyed_before_the_next_step),
         TEST(test_daemon_that_does_not_read),
         TEST(test_nonsense_ends_it),
