@@ -152,7 +152,8 @@ static bool open_records(struct gateway *g)
 
 #define MODELS_MAX 64
 
-/* As isotherm-engine takes it; what is said goes there whether or not it is the engine's default. */
+/* As isotherm-engine takes it; what is said goes there whether or not it is the engine's default.
+ */
 static void format_model(const struct config_model *m, char *out, size_t size)
 {
     const char *type = m->kv_type ? m->kv_type : "f32";

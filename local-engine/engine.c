@@ -4,8 +4,8 @@
  * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them, or of
  * PREFILL_ROWS_BESIDE where there are rows of choices: a long prompt costs the others a slower
  * token, never a stop, and a short one beside it is through after a few steps. A prompt that begins
- * like one before it waits for that one's blocks. How rows are batched does not change their bits (model.h), so neither does
- * the company.
+ * like one before it waits for that one's blocks. How rows are batched does not change their bits
+ * (model.h), so neither does the company.
  */
 #include "beam.h"
 #include "chat_source.h"
@@ -41,7 +41,7 @@ struct engine {
     struct constrain_cache *constraints;
     struct kvpool *pool;
     enum kernels_type kv_type;
-    int32_t context; /* the model's, or less where the pool is smaller */
+    int32_t context;     /* the model's, or less where the pool is smaller */
     char *chat_template; /* the text in the model's files, or NULL */
     size_t chat_template_len;
     struct model_worker *worker;
@@ -491,8 +491,8 @@ static bool is_coming(const struct engine *e, size_t i)
     }
     for (size_t j = 0; j < i; j++) {
         const struct session *other = e->sessions[j];
-        if (n <= other->n_prompt && is_prefilling(other) &&
-            other->n_evaluated >= s->n_evaluated && other->n_evaluated < n &&
+        if (n <= other->n_prompt && is_prefilling(other) && other->n_evaluated >= s->n_evaluated &&
+            other->n_evaluated < n &&
             memcmp(s->prompt, other->prompt, n * sizeof *s->prompt) == 0) {
             return true;
         }
@@ -525,7 +525,8 @@ static void add_prefill(struct engine *e)
         if (!is_one[i]) {
             continue;
         }
-        size_t share = room > n_left ? room / n_left : room > 0, need = s->n_prompt - s->n_evaluated;
+        size_t need = s->n_prompt - s->n_evaluated;
+        size_t share = room > n_left ? room / n_left : (size_t)(room > 0);
         size_t n = need < share ? need : share;
         for (size_t j = s->n_evaluated; j < s->n_evaluated + n; j++) {
             add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], j + 1 == s->n_prompt);

@@ -1,9 +1,10 @@
 /* engine.h - contract 1 of the local engine: an engine (one loaded model, immutable) and sessions
  * (one request each). No tensor crosses it.
  *
- * The same request gives the same bytes whatever else runs or ran before, on any batch, thread count
- * and supported processor. Requests that begin with the same tokens share the work and the memory
- * for them: keys and values of whole blocks of 32 tokens stay until their memory is needed. One thread owns an engine and calls engine_step(); nothing here locks.
+ * The same request gives the same bytes whatever else runs or ran before, on any batch, thread
+ * count and supported processor. Requests that begin with the same tokens share the work and the
+ * memory for them: keys and values of whole blocks of 32 tokens stay until their memory is needed.
+ * One thread owns an engine and calls engine_step(); nothing here locks.
  */
 #ifndef ISOTHERM_ENGINE_H
 #define ISOTHERM_ENGINE_H
@@ -44,7 +45,8 @@ int32_t engine_context(const struct engine *e); /* positions: the shape's, or wh
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
 /* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the
  * configuration (config.json, generation_config.json, tokenizer_config.json, chat_template.*) and
- * of the tokenizer; how keys and values are kept and what context they leave, where not the usual. Part of the fingerprint. The first call reads the files. */
+ * of the tokenizer; how keys and values are kept and what context they leave, where not the usual.
+ * Part of the fingerprint. The first call reads the files. */
 const char *engine_fingerprint(struct engine *e);
 
 /* A request. Strings and arrays are borrowed until session_start returns. */
@@ -98,12 +100,12 @@ struct session_event {
 typedef void session_event_fn(const struct session_event *ev, void *ud);
 
 /* Checks, and queues the session. ENGINE_CONTEXT_FULL names both numbers; ENGINE_BUSY:
- * n_sessions_max are running, or they leave no memory for the keys and values that this one may come
- * to; what could never have it is ENGINE_CONTEXT_FULL, with both numbers. best_of > n: the candidates are gathered and the n best by mean
- * logprob come at the end, in order. n > 1 at temperature 0: computed once, copied. n_beams: the n
- * best of a beam search (beam.h) over log-probabilities after penalties and bans; temperature,
- * filters and seed do nothing; a stop string ends a hypothesis as an end token does. On failure
- * r->sampling is still the caller's. */
+ * n_sessions_max are running, or they leave no memory for the keys and values that this one may
+ * come to; what could never have it is ENGINE_CONTEXT_FULL, with both numbers. best_of > n: the
+ * candidates are gathered and the n best by mean logprob come at the end, in order. n > 1 at
+ * temperature 0: computed once, copied. n_beams: the n best of a beam search (beam.h) over
+ * log-probabilities after penalties and bans; temperature, filters and seed do nothing; a stop
+ * string ends a hypothesis as an end token does. On failure r->sampling is still the caller's. */
 ENGINE_WARN_UNUSED bool session_start(struct engine *e, const struct session_request *r,
                                       session_event_fn *fn, void *ud, struct session **out,
                                       struct engine_error *err);

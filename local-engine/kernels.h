@@ -51,10 +51,10 @@ struct kernels_matmul {
  * score for each position comes out of one register; rows of values are padded to KERNELS_VALUES.
  *  - score: over i = 0 .. d-1 the even i and the odd i are one chain of fused multiply-adds each,
  *    in order, from +0; their sum is the score;
- *  - fold: s[t] *= scale; m = the larger of `max` and these; c = exp(max - m); p[t] = exp(s[t] - m).
- *    Lane j (0 .. 7) adds p[j], p[j + 8] ... in order from +0, positions outside count as +0;
- *    h[j] = lane[j] + lane[j + 4]; sum = fma(sum, c, (h0 + h2) + (h1 + h3));
- *    out[i] = fma(out[i], c, chain over t of p[t] * v[t][i] from +0). */
+ *  - fold: s[t] *= scale; m = the larger of `max` and these; c = exp(max - m); p[t] = exp(s[t] -
+ * m). Lane j (0 .. 7) adds p[j], p[j + 8] ... in order from +0, positions outside count as +0; h[j]
+ * = lane[j] + lane[j + 4]; sum = fma(sum, c, (h0 + h2) + (h1 + h3)); out[i] = fma(out[i], c, chain
+ * over t of p[t] * v[t][i] from +0). */
 #define KERNELS_TILE   32
 #define KERNELS_VALUES 8
 struct kernels_fold {

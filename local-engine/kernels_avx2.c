@@ -442,21 +442,24 @@ static void softcap(float *x, size_t n, float scale, float cap)
 static void scores(const float *q, const float *keys, size_t d, float *s)
 {
     __m256 even[4], odd[4];
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++)
+    {
         even[j] = odd[j] = _mm256_setzero_ps();
     }
     size_t i = 0;
     for (; i + 2 <= d; i += 2, keys += (size_t)2 * KERNELS_TILE) {
         __m256 q0 = _mm256_broadcast_ss(q + i), q1 = _mm256_broadcast_ss(q + i + 1);
-        UNROLL for (int j = 0; j < 4; j++) {
+        UNROLL for (int j = 0; j < 4; j++)
+        {
             even[j] = _mm256_fmadd_ps(q0, _mm256_loadu_ps(keys + 8 * j), even[j]);
             odd[j] = _mm256_fmadd_ps(q1, _mm256_loadu_ps(keys + KERNELS_TILE + 8 * j), odd[j]);
         }
     }
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++)
+    {
         if (i < d) {
-            even[j] = _mm256_fmadd_ps(_mm256_broadcast_ss(q + i), _mm256_loadu_ps(keys + 8 * j),
-                                      even[j]);
+            even[j] =
+                _mm256_fmadd_ps(_mm256_broadcast_ss(q + i), _mm256_loadu_ps(keys + 8 * j), even[j]);
         }
         _mm256_storeu_ps(s + 8 * j, _mm256_add_ps(even[j], odd[j]));
     }
@@ -479,7 +482,8 @@ INLINE float sum8(__m256 v)
 /* Ones for the positions from .. to - 1 of the eight from `first` on. */
 INLINE __m256 is_seen(int first, size_t from, size_t to)
 {
-    __m256i t = _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i t =
+        _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     __m256i low = _mm256_cmpgt_epi32(t, _mm256_set1_epi32((int)from - 1));
     __m256i high = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)to), t);
     return _mm256_castsi256_ps(_mm256_and_si256(low, high));
@@ -490,16 +494,19 @@ INLINE void add_values(const float *p, size_t from, size_t to, __m256 correction
                        const float *values, size_t ldv, int n_vectors, float *out)
 {
     __m256 chain[8];
-    UNROLL for (int j = 0; j < n_vectors; j++) {
+    UNROLL for (int j = 0; j < n_vectors; j++)
+    {
         chain[j] = _mm256_setzero_ps();
     }
     for (size_t t = from; t < to; t++) {
         __m256 weight = _mm256_broadcast_ss(p + t);
-        UNROLL for (int j = 0; j < n_vectors; j++) {
+        UNROLL for (int j = 0; j < n_vectors; j++)
+        {
             chain[j] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(values + t * ldv + 8 * j), chain[j]);
         }
     }
-    UNROLL for (int j = 0; j < n_vectors; j++) {
+    UNROLL for (int j = 0; j < n_vectors; j++)
+    {
         __m256 o = _mm256_fmadd_ps(_mm256_loadu_ps(out + 8 * j), correction, chain[j]);
         _mm256_storeu_ps(out + 8 * j, o);
     }
@@ -510,7 +517,8 @@ static void fold(struct kernels_fold *f, float *s, size_t from, size_t to, float
 {
     __m256 v[4], seen[4], factor = _mm256_set1_ps(scale), none = _mm256_set1_ps(-INFINITY);
     __m256 most = none;
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++)
+    {
         seen[j] = is_seen(8 * j, from, to);
         v[j] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * j), factor);
         /* the second operand when one is NaN */
@@ -519,7 +527,8 @@ static void fold(struct kernels_fold *f, float *s, size_t from, size_t to, float
     float max = max8(most); /* a maximum has no rounding, so its order is free */
     max = max > f->max ? max : f->max;
     __m256 shift = _mm256_set1_ps(max), lane = _mm256_setzero_ps();
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++)
+    {
         v[j] = _mm256_and_ps(exp8(_mm256_sub_ps(v[j], shift)), seen[j]);
         _mm256_storeu_ps(s + 8 * j, v[j]);
         lane = _mm256_add_ps(lane, v[j]);

@@ -225,7 +225,8 @@ static struct kvblock *block_new(const struct kvpool *p)
     if (!b) {
         return NULL;
     }
-    b->data = mmap(NULL, p->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    b->data =
+        mmap(NULL, p->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (b->data == MAP_FAILED) {
         free(b);
         return NULL;

@@ -31,7 +31,8 @@ struct kvblock {
     struct kvblock *older, *newer; /* among those that nobody holds */
 };
 
-/* Who takes blocks: one request, whatever number of sequences it has. Starts zeroed but for pool. */
+/* Who takes blocks: one request, whatever number of sequences it has. Starts zeroed but for pool.
+ */
 struct kvaccount {
     struct kvpool *pool;
     size_t n_promised; /* that it has not taken yet */

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE          48 /* outputs of one item: a multiple of the kernels' blocks of 12, 4 and 3 */
-#define THREADS_PAY   65536 /* multiplications from which waking the threads pays */
-#define ROWS_MAX      65536
-#define QUERIES       32 /* that read a tile of keys and values together */
+#define TILE        48 /* outputs of one item: a multiple of the kernels' blocks of 12, 4 and 3 */
+#define THREADS_PAY 65536 /* multiplications from which waking the threads pays */
+#define ROWS_MAX    65536
+#define QUERIES     32 /* that read a tile of keys and values together */
 
 /* ---------------------------------------------------------------- memory */
 
@@ -95,8 +95,8 @@ static bool worker_init(struct model_worker *w)
     w->sine = take(n_angles, sizeof(float));
     w->wanted_in = take(n, sizeof *w->wanted_in);
     w->wanted_out = take(n, sizeof *w->wanted_out);
-    return w->weights_scratch && w->attention_scratch && w->position && w->cosine && w->sine && w->wanted_in &&
-           w->wanted_out && activations_init(w);
+    return w->weights_scratch && w->attention_scratch && w->position && w->cosine && w->sine &&
+           w->wanted_in && w->wanted_out && activations_init(w);
 }
 
 bool model_worker_new(struct model_worker **out, const struct model *m, int32_t n_rows_max,
@@ -137,7 +137,7 @@ void model_worker_free(struct model_worker *w)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         rows_release(rows[i]);
     }
-    void *block[] = {w->weights_scratch, w->position,   w->cosine, w->sine,
+    void *block[] = {w->weights_scratch, w->position,   w->cosine,           w->sine,
                      w->wanted_in,       w->wanted_out, w->attention_scratch};
     for (size_t i = 0; i < sizeof block / sizeof block[0]; i++) {
         free(block[i]);
@@ -400,8 +400,7 @@ static void store_queries(const struct model_worker *w, const struct queries *q)
     size_t d = q->cache->head_dim;
     for (size_t i = 0; i < q->n_rows * q->n_heads; i++) {
         const struct kernels_fold *f = &q->fold[i];
-        float *out =
-            w->attended.row[q->row + i / q->n_heads] + (q->head + i % q->n_heads) * d;
+        float *out = w->attended.row[q->row + i / q->n_heads] + (q->head + i % q->n_heads) * d;
         float inverse = 1.0f / f->sum;
         for (size_t j = 0; j < d; j++) {
             out[j] = f->out[j] * inverse;

@@ -229,8 +229,8 @@ static json_t *model_object(const struct served *m)
 {
     const struct model_shape *shape = engine_shape(m->model.engine);
     return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s}", "id", m->name, "family",
-                     shape->family, "context", (int)engine_context(m->model.engine), "vocab", (int)shape->n_vocab,
-                     "params", (json_int_t)shape->n_params, "bytes",
+                     shape->family, "context", (int)engine_context(m->model.engine), "vocab",
+                     (int)shape->n_vocab, "params", (json_int_t)shape->n_params, "bytes",
                      (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
                      "template", m->model.chat ? chat_name(m->model.chat) : "unknown",
                      "fingerprint", engine_fingerprint(m->model.engine));

@@ -64,8 +64,8 @@ struct session {
     struct sampler_top *top;        /* [n_top]: of the token in hand */
     struct session_choice *choices; /* [n_choices]: those that are computed */
     uint32_t n_choices;
-    struct kvaccount account; /* of the choices' caches */
-    size_t n_blocks_choice;   /* what a choice may need beside the prompt */
+    struct kvaccount account;  /* of the choices' caches */
+    size_t n_blocks_choice;    /* what a choice may need beside the prompt */
     struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
     uint32_t turn;             /* whose row comes first in the next batch, when not all fit */
     bool is_done;

@@ -14,8 +14,8 @@
 struct session_beam {
     struct beam *beam;
     struct sampler *sampler;
-    struct stop *stop;  /* NULL: no stop strings */
-    uint32_t n_waiting; /* hypotheses whose logits are still to come in this step */
+    struct stop *stop;       /* NULL: no stop strings */
+    uint32_t n_waiting;      /* hypotheses whose logits are still to come in this step */
     int32_t *tokens, *nodes; /* [n_tokens_max]: a path */
     /* With logprobs: */
     float *logits;               /* [width][n_vocab], of each hypothesis */

@@ -174,11 +174,14 @@ static const struct key keys[] = {
      "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
      "mistral-v7-tekken gemma\n"
      "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1\n"
-     "    kv_type: f32          # how keys and values are kept: f32, or f16 in half the memory (other "
+     "    kv_type: f32          # how keys and values are kept: f32, or f16 in half the memory "
+     "(other "
      "answers)\n"
-     "    kv_memory: null       # bytes for those of all requests, as in 4G; null for 128 contexts, "
+     "    kv_memory: null       # bytes for those of all requests, as in 4G; null for 128 "
+     "contexts, "
      "but at most\n"
-     "                          # a quarter of the machine's memory and at least one context. What is "
+     "                          # a quarter of the machine's memory and at least one context. What "
+     "is "
      "below one\n"
      "                          # context makes the context shorter; requests beyond it wait",
      true},
@@ -237,10 +240,12 @@ static const cyaml_schema_field_t alias_fields[] = {
 };
 static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
-static const cyaml_schema_field_t model_fields[] = {
-    NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
-    OPTIONAL_STRING(config_model, chat_template), OPTIONAL_STRING(config_model, kv_type),
-    OPTIONAL_STRING(config_model, kv_memory), CYAML_FIELD_END};
+static const cyaml_schema_field_t model_fields[] = {NEEDED_STRING(config_model, name),
+                                                    NEEDED_STRING(config_model, path),
+                                                    OPTIONAL_STRING(config_model, chat_template),
+                                                    OPTIONAL_STRING(config_model, kv_type),
+                                                    OPTIONAL_STRING(config_model, kv_memory),
+                                                    CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 

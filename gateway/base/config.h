@@ -130,8 +130,8 @@ bool config_key(const char *name, char *out, size_t cap);
  * then `out` is untouched. */
 const char *config_key_file(const char *path, char *out, size_t cap);
 
-/* "512M": bytes with K, M, G, T for 1024 and its powers, or without. 0: it is nothing of the kind, or
- * none or too many of them. */
+/* "512M": bytes with K, M, G, T for 1024 and its powers, or without. 0: it is nothing of the kind,
+ * or none or too many of them. */
 int64_t config_bytes(const char *text);
 
 #endif

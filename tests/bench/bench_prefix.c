@@ -1,9 +1,9 @@
 /* bench_prefix.c - the first token of a prompt whose beginning another request has evaluated, and
  * how much a long prompt slows a stream beside it.
  *
- * usage: bench_prefix [MODEL [TOKENS]]     (without a MODEL or with "": one of 988 MB, made for it in
- * $TMPDIR or /tmp; TOKENS of the first prompt, of which 95 in 100 are shared, 2000; the long one has
- * twice as many)
+ * usage: bench_prefix [MODEL [TOKENS]]     (without a MODEL or with "": one of 988 MB, made for it
+ * in $TMPDIR or /tmp; TOKENS of the first prompt, of which 95 in 100 are shared, 2000; the long one
+ * has twice as many)
  */
 #include "local-engine/engine.h"
 #include "tests/bench/bench_model.h"

@@ -111,8 +111,8 @@ static bool open_session(struct fake_session *s, struct kvpool *p, uint64_t *x)
     }
     for (size_t i = 0; i < s->n_choices; i++) {
         struct sequence *c = &s->choices[i];
-        assert_true(kvcache_new_of(&c->cache, &model, KERNELS_F32, &s->account,
-                                   (int32_t)s->n_max, NULL));
+        assert_true(
+            kvcache_new_of(&c->cache, &model, KERNELS_F32, &s->account, (int32_t)s->n_max, NULL));
         memcpy(c->tokens, s->prompt, sizeof s->prompt);
     }
     size_t n_hits = kvcache_attach(s->choices[0].cache, s->prompt, s->n_prompt);

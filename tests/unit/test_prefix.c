@@ -81,7 +81,8 @@ static void ask_init(struct ask *a, size_t same, size_t n, uint32_t own)
     memset(a, 0, sizeof *a);
     sampler_config_init(&a->sampling);
     for (size_t i = 0; i < n; i++) {
-        a->ids[i] = (int32_t)(i == 0 ? 1 : 3 + (i < same ? i * 7919 % 431 : (i + own) * 6007 % 433));
+        a->ids[i] =
+            (int32_t)(i == 0 ? 1 : 3 + (i < same ? i * 7919 % 431 : (i + own) * 6007 % 433));
     }
     a->r = (struct session_request){.prompt = a->ids,
                                     .n_prompt = n,
@@ -223,7 +224,8 @@ static void check_choices(uint32_t n_beams)
         assert_true(kvcache_new(&cache, m, 200, NULL));
         for (size_t i = 0; i + 1 < n_prompt + r.n_ids[c]; i++) {
             double logprob;
-            struct model_row row = {cache, i < n_prompt ? a.ids[i] : r.ids[c][i - n_prompt], logits};
+            struct model_row row = {cache, i < n_prompt ? a.ids[i] : r.ids[c][i - n_prompt],
+                                    logits};
             assert_true(model_forward(w, &row, 1, NULL));
             if (i + 1 >= n_prompt) {
                 size_t at = i + 1 - n_prompt;

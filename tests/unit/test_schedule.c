@@ -99,7 +99,7 @@ static void generate(int id, const char *prompt, const char *params)
 
 /* Three blocks of 32 tokens in float16. */
 #define SMALL "?kv_type=f16&kv_memory=61440"
-#define ONCE "\"prompt\":\"Once upon a time\""
+#define ONCE  "\"prompt\":\"Once upon a time\""
 
 /* All text of an id until its end, which must be of that op; yours. */
 static json_t *answer_of(int id, const char *op, char text[4096])
