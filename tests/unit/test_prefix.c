@@ -3,6 +3,7 @@
 #include "local-engine/engine.h"
 #include "local-engine/kvpool.h"
 #include "local-engine/quantize.h"
+#include "small_tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +83,7 @@ static void ask_init(struct ask *a, size_t same, size_t n, uint32_t own)
     sampler_config_init(&a->sampling);
     for (size_t i = 0; i < n; i++) {
         a->ids[i] =
-            (int32_t)(i == 0 ? 1 : 3 + (i < same ? i * 7919 % 431 : (i + own) * 6007 % 433));
+            (int32_t)(i == 0 ? 1 : 3 + (i < same ? i * 7919 % 251 : (i + own) * 6007 % 241));
     }
     a->r = (struct session_request){.prompt = a->ids,
                                     .n_prompt = n,
@@ -365,6 +366,14 @@ static void schedule(const struct answer *alone, uint64_t seed, size_t n_steps, 
     }
 }
 
+/* Some blocks of the model at hand. */
+static int64_t little_room(const struct engine_options *o)
+{
+    const struct model_shape *m = engine_shape(engine);
+    int64_t n = (int64_t)m->n_layers * m->n_kv_heads * m->head_dim;
+    return 16 * BLOCK * n * 2 * (o->is_kv_f16 ? 2 : 4);
+}
+
 static void check_schedules(const char *path, bool is_f16)
 {
     static struct answer alone[ASKS];
@@ -377,8 +386,8 @@ static void check_schedules(const char *path, bool is_f16)
         (void)run(&a, &alone[i]);
         (void)engine_rest(engine);
     }
+    o.kv_bytes_max = little_room(&o);
     engine_close(engine);
-    o.kv_bytes_max = blocks(16) / (is_f16 ? 2 : 1);
     open_model(path, &o);
     schedule(alone, 1, 300, &n_busy);
     engine_close(engine);
@@ -403,17 +412,97 @@ static void schedules_change_no_bit_with_float16(void **state)
     check_schedules(MODEL, true);
 }
 
-static void schedules_change_no_bit_with_blocks(void **state)
+/* An empty file, whose name the caller removes. */
+static void temporary(char path[64])
 {
-    (void)state;
-    char path[] = "/tmp/isotherm-test-XXXXXX.gguf";
-    struct model *m = NULL;
+    (void)snprintf(path, 64, "/tmp/isotherm-test-XXXXXX.gguf");
     int fd = mkstemps(path, 5);
     assert_true(fd >= 0);
     (void)close(fd);
+}
+
+static void schedules_change_no_bit_in_q8_0(void **state)
+{
+    (void)state;
+    char path[64];
+    struct model *m = NULL;
+    temporary(path);
     assert_true(model_open(&m, MODEL, NULL));
     assert_true(quantize_file(model_weights(m), KERNELS_Q8_0, path, NULL, NULL, NULL));
     model_close(m);
+    check_schedules(path, false);
+    (void)unlink(path);
+}
+
+enum { Q4_K = 12, DIM = 256, BLOCK_BYTES = 144 }; /* of 256 weights */
+
+/* A llama of one layer whose matrices are Q4_K of random bits. */
+static struct gguf_bytes make_q4_k(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t rows; /* 1: a norm */
+    } tensors[] = {
+        {"token_embd.weight", SMALL_TOKENS}, {"output_norm.weight", 1},
+        {"blk.0.attn_norm.weight", 1},       {"blk.0.attn_q.weight", DIM},
+        {"blk.0.attn_k.weight", DIM / 4},    {"blk.0.attn_v.weight", DIM / 4},
+        {"blk.0.attn_output.weight", DIM},   {"blk.0.ffn_norm.weight", 1},
+        {"blk.0.ffn_gate.weight", DIM},      {"blk.0.ffn_up.weight", DIM},
+        {"blk.0.ffn_down.weight", DIM}};
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {{"llama.embedding_length", DIM},
+                {"llama.feed_forward_length", DIM},
+                {"llama.block_count", 1},
+                {"llama.attention.head_count", 8},
+                {"llama.attention.head_count_kv", 2},
+                {"llama.context_length", 256},
+                {"llama.rope.dimension_count", 32},
+                {"llama.vocab_size", SMALL_TOKENS},
+                {"tokenizer.ggml.bos_token_id", SMALL_BOS},
+                {"tokenizer.ggml.eos_token_id", SMALL_BOS + 1}};
+    enum { N_TENSORS = sizeof tensors / sizeof *tensors, N_KEYS = sizeof keys / sizeof *keys };
+    struct gguf_bytes b = {0};
+    uint64_t x = 3, offset = 0;
+    gguf_put_head(&b, N_TENSORS, N_KEYS + SMALL_KEYS + 2);
+    gguf_put_string(&b, "general.architecture", "llama");
+    gguf_put_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    put_small_tokenizer(&b, SMALL_TOKENS);
+    for (size_t i = 0; i < N_KEYS; i++) {
+        gguf_put_u32(&b, keys[i].key, keys[i].value);
+    }
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        bool is_norm = tensors[i].rows == 1;
+        gguf_put_tensor(&b, tensors[i].name, tensors[i].rows, DIM, is_norm ? 0 : Q4_K, offset);
+        offset += is_norm ? DIM * sizeof(float) : (uint64_t)tensors[i].rows * BLOCK_BYTES;
+    }
+    gguf_pad(&b, 32);
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        for (uint32_t j = 0; tensors[i].rows == 1 && j < DIM; j++) {
+            gguf_put_int(&b, 0x3f800000, 4); /* 1 */
+        }
+        for (uint32_t j = 0; tensors[i].rows > 1 && j < tensors[i].rows; j++) {
+            gguf_put_int(&b, 0x1c000c00, 4); /* m, d: 1 / 256, 1 / 4096 */
+            for (int k = 4; k < BLOCK_BYTES; k++) {
+                gguf_put_int(&b, next(&x) & 255, 1);
+            }
+        }
+    }
+    return b;
+}
+
+static void schedules_change_no_bit_in_q4_k(void **state)
+{
+    (void)state;
+    char path[64];
+    temporary(path);
+    struct gguf_bytes b = make_q4_k();
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.p, 1, b.n, f), b.n);
+    assert_int_equal(fclose(f), 0);
+    free(b.p);
     check_schedules(path, false);
     (void)unlink(path);
 }
@@ -520,7 +609,8 @@ int main(void)
         cmocka_unit_test(a_leader_that_leaves_stops_nobody),
         cmocka_unit_test(schedules_change_no_bit),
         cmocka_unit_test(schedules_change_no_bit_with_float16),
-        cmocka_unit_test(schedules_change_no_bit_with_blocks),
+        cmocka_unit_test(schedules_change_no_bit_in_q8_0),
+        cmocka_unit_test(schedules_change_no_bit_in_q4_k),
         cmocka_unit_test(what_can_never_fit_is_refused),
         cmocka_unit_test(little_memory_is_a_short_context),
         cmocka_unit_test(who_has_no_room_waits),
