@@ -442,13 +442,12 @@ static struct gguf_bytes make_q4_k(void)
     static const struct {
         const char *name;
         uint32_t rows; /* 1: a norm */
-    } tensors[] = {
-        {"token_embd.weight", SMALL_TOKENS}, {"output_norm.weight", 1},
-        {"blk.0.attn_norm.weight", 1},       {"blk.0.attn_q.weight", DIM},
-        {"blk.0.attn_k.weight", DIM / 4},    {"blk.0.attn_v.weight", DIM / 4},
-        {"blk.0.attn_output.weight", DIM},   {"blk.0.ffn_norm.weight", 1},
-        {"blk.0.ffn_gate.weight", DIM},      {"blk.0.ffn_up.weight", DIM},
-        {"blk.0.ffn_down.weight", DIM}};
+    } tensors[] = {{"token_embd.weight", SMALL_TOKENS}, {"output_norm.weight", 1},
+                   {"blk.0.attn_norm.weight", 1},       {"blk.0.attn_q.weight", DIM},
+                   {"blk.0.attn_k.weight", DIM / 4},    {"blk.0.attn_v.weight", DIM / 4},
+                   {"blk.0.attn_output.weight", DIM},   {"blk.0.ffn_norm.weight", 1},
+                   {"blk.0.ffn_gate.weight", DIM},      {"blk.0.ffn_up.weight", DIM},
+                   {"blk.0.ffn_down.weight", DIM}};
     static const struct {
         const char *key;
         uint32_t value;
