@@ -194,6 +194,12 @@ check-sampler: check-deps
 	$(call quietly,built $(B)/tests/test_sampler)
 	@BUILD=$(B) /usr/bin/python3 tests/reference/sampler_numpy.py $(REFERENCE_ROWS)
 	@SAMPLER_ROWS=$(SAMPLER_ROWS) $(B)/tests/test_sampler
+# Answers with guessed tokens against those without, event by event (15 to 30 minutes).
+.PHONY: check-speculation
+SPECULATION_PROMPTS ?= 2000
+check-speculation: check-deps
+	$(call quietly,$(B)/tests/test_speculation)
+	@SPECULATION_PROMPTS=$(SPECULATION_PROMPTS) $(B)/tests/test_speculation
 .PHONY: check-reference
 check-reference: check-families check-sampler
 	$(call quietly,built $(reference_programs) build/node-reference/installed)
@@ -263,6 +269,6 @@ clean:
 	rm -rf build
 help:
 	@sed -n 's/^#   //p;s/^# Variables/Variables/p' Makefile
-	@echo "also: all check-unit check-e2e check-sdk check-reference check-san check-tsan fuzz bench soak account lint format layers golden-update install clean"
+	@echo "also: all check-unit check-e2e check-sdk check-reference check-speculation check-san check-tsan fuzz bench soak account lint format layers golden-update install clean"
 
 -include $(shell [ -d $(B)/obj ] && find $(B)/obj -name '*.d')

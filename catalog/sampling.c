@@ -465,6 +465,11 @@ static bool check_together(const struct sampling *s, bool is_local, struct sampl
         !(sampling_has(s, PARAM_LOGPROBS) && s->v[PARAM_LOGPROBS].b)) {
         return fault_set(f, PARAM_TOP_LOGPROBS, "'top_logprobs' needs 'logprobs' true");
     }
+    if (int_or(s, PARAM_MAX_TOKENS, 1) < 1 &&
+        !(sampling_has(s, PARAM_ECHO) && s->v[PARAM_ECHO].b)) {
+        return fault_set(f, PARAM_MAX_TOKENS,
+                         "'max_tokens' must be an integer from 1 to 2147483647, or 0 with 'echo'");
+    }
     if (int_or(s, PARAM_MIN_TOKENS, 0) > int_or(s, PARAM_MAX_TOKENS, INT64_MAX)) {
         return fault_set(f, PARAM_MIN_TOKENS, "'min_tokens' must not be above 'max_tokens'");
     }

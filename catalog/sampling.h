@@ -58,8 +58,8 @@ enum param_kind { PARAM_SHAPES, PARAM_HINT };
     X(STOP, "stop", JSON, 0, 0, false, SHAPES, "list of stop strings, none empty")                 \
     X(STOP_TOKEN_IDS, "stop_token_ids", JSON, 0, 0, false, SHAPES,                                 \
       "list of token ids that end the answer")                                                     \
-    X(MAX_TOKENS, "max_tokens", INT, 1, 2147483647, false, SHAPES,                                 \
-      "longest answer in tokens; also max_completion_tokens")                                      \
+    X(MAX_TOKENS, "max_tokens", INT, 0, 2147483647, false, SHAPES,                                 \
+      "longest answer in tokens; also max_completion_tokens; 0 with echo only")                    \
     X(MIN_TOKENS, "min_tokens", INT, 0, 2147483647, false, SHAPES, "shortest answer in tokens")    \
     X(IGNORE_EOS, "ignore_eos", BOOL, 0, 1, false, SHAPES, "never end at the end token")           \
     X(N, "n", INT, 1, 128, false, SHAPES, "number of choices")                                     \

@@ -152,24 +152,34 @@ static bool open_records(struct gateway *g)
 
 #define MODELS_MAX 64
 
-/* As isotherm-engine takes it; what is said goes there whether or not it is the engine's default.
- */
+/* As isotherm-engine takes it. */
 static void format_model(const struct config_model *m, char *out, size_t size)
 {
-    const char *type = m->kv_type ? m->kv_type : "f32";
-    (void)snprintf(out, size, "%s=%s?kv_type=%s%s%s", m->name, m->path, type,
-                   m->chat_template ? "&template=" : "", m->chat_template ? m->chat_template : "");
+    char memory[32] = "";
+    const char *chat = m->chat_template, *draft = m->draft_model;
     if (m->kv_memory) {
-        size_t n = strlen(out);
-        (void)snprintf(out + n, size - n, "&kv_memory=%" PRId64, config_bytes(m->kv_memory));
+        (void)snprintf(memory, sizeof memory, "?kv_memory=%" PRId64, config_bytes(m->kv_memory));
     }
+    (void)snprintf(out, size, "%s=%s%s%s%s%s%s%s%s", m->name, m->path, chat ? "?template=" : "",
+                   chat ? chat : "", draft ? "?draft=" : "", draft ? draft : "",
+                   m->kv_type ? "?kv_type=" : "", m->kv_type ? m->kv_type : "", memory);
+}
+
+/* Beside the records. */
+static void known_path(const struct config *conf, char *out, size_t cap)
+{
+    static const char name[] = "weights.known";
+    char records[4096] = "";
+    (void)config_records_path(conf, records, sizeof records); /* its length was checked */
+    char *slash = strrchr(records, '/');
+    (void)snprintf(out, cap, "%.*s%s", slash ? (int)(slash - records + 1) : 0, records, name);
 }
 
 /* Loop 0 owns the engine's process. */
 static void start_engine(struct gateway *g, const struct config *conf, struct loop *l)
 {
-    static char names[MODELS_MAX][4600], program[4096],
-        folder[4096]; /* the child is started again with them */
+    static char names[MODELS_MAX][8700], program[4096], folder[4096],
+        known[4096]; /* the child is started again with them */
     static const char *models[MODELS_MAX];
     struct failure f = {.status = 0};
     unsigned n = 0;
@@ -188,10 +198,14 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
     } else {
         (void)paths_find("isotherm-engine", program, sizeof program);
     }
+    known_path(conf, known, sizeof known);
     struct engine_child_options o = {.program = program,
                                      .models = models,
                                      .n_models = n,
                                      .threads = conf->engine_threads,
+                                     .memory_max = conf->memory_max,
+                                     .known = known,
+                                     .speculation = conf->engine_speculation,
                                      .queue_max = LIMIT_ENGINE_QUEUE,
                                      .loop = l};
     struct engine_child *engine = NULL;

@@ -278,6 +278,19 @@ static void choose_seed(struct prepared *p, const struct prepare_env *env)
     p->seed = p->has_seed ? send->v[PARAM_SEED].i : 0;
 }
 
+/* A search of the local engine says by which rule lengths are weighed, so that the record does. */
+static void choose_length_rule(struct prepared *p)
+{
+    struct sampling *send = &p->plan.send;
+    const enum param rule = PARAM_LENGTH_PENALTY;
+    if (!p->target.provider->is_local || !sampling_is_search(send) || sampling_has(send, rule)) {
+        return;
+    }
+    sampling_set(send, rule,
+                 (struct value){.type = VALUE_NUMBER, .d = 1.0}); /* its neutral value */
+    p->plan.wire[rule] = sampling_table[rule].name;
+}
+
 static bool check_meaning(const struct prepared *p, struct failure *f)
 {
     struct sampling_fault fault;
@@ -337,6 +350,7 @@ bool prepare_plan(struct prepared *p, const struct prepare_env *env, struct fail
         return false;
     }
     choose_seed(p, env);
+    choose_length_rule(p);
     p->is_by_prompt =
         listed_prompts(p) > 0 && (p->target.provider->is_local || p->plan.n_calls > 1);
     p->n_calls = p->plan.n_calls * (p->is_by_prompt ? listed_prompts(p) : 1);

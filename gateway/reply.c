@@ -35,15 +35,41 @@ static size_t utf8_length(const char *s, size_t len)
     return n;
 }
 
+/* Characters of the text that a token is, as far as it begins them. Its bytes tell: the text of a
+ * special token is a name, and a part of a character is written as U+FFFD. */
+static size_t item_length(const json_t *item)
+{
+    const json_t *token = json_object_get(item, "token"), *bytes = json_object_get(item, "bytes"),
+                 *byte;
+    size_t n = 0, i;
+    if (!json_is_array(bytes)) {
+        return utf8_length(json_string_value(token), json_string_length(token));
+    }
+    json_array_foreach (bytes, i, byte) {
+        n += (json_integer_value(byte) & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+/* The first token of an echoed prompt, which nothing comes before. */
+static bool is_unscored(const json_t *item)
+{
+    return json_is_null(json_object_get(item, "logprob"));
+}
+
 static json_t *legacy_top(const json_t *item)
 {
+    if (is_unscored(item)) {
+        return json_null();
+    }
     json_t *o = json_object();
     size_t i;
     const json_t *t;
     json_array_foreach (json_object_get(item, "top_logprobs"), i, t) {
-        const char *token = json_string_value(json_object_get(t, "token"));
-        if (o && token) {
-            (void)json_object_set(o, token, json_object_get(t, "logprob"));
+        const json_t *token = json_object_get(t, "token");
+        if (o && json_is_string(token)) { /* U+0000 may be a token */
+            (void)json_object_setn(o, json_string_value(token), json_string_length(token),
+                                   json_object_get(t, "logprob"));
         }
     }
     return o;
@@ -61,7 +87,7 @@ static json_t *legacy_logprobs(const json_t *items, uint64_t *offset)
         (void)json_array_append(values, json_object_get(item, "logprob"));
         (void)json_array_append_new(top, legacy_top(item));
         (void)json_array_append_new(offsets, json_integer((json_int_t)*offset));
-        *offset += utf8_length(json_string_value(token), json_string_length(token));
+        *offset += item_length(item);
     }
     return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values,
                      "top_logprobs", top, "text_offset", offsets);
@@ -123,15 +149,18 @@ static json_t *message_json(const struct answer_choice *c)
     return m;
 }
 
-/* Characters of the echoed prompt: what the tokens of the answer do not account for. */
+/* Characters of the echoed prompt that come without tokens: what those of the answer do not account
+ * for. */
 static uint64_t echo_length(const struct answer_choice *c)
 {
+    if (is_unscored(json_array_get(c->logprobs, 0))) {
+        return 0;
+    }
     uint64_t text = utf8_length(c->text.p, c->text.len), tokens = 0;
     size_t i;
     const json_t *item;
     json_array_foreach (c->logprobs, i, item) {
-        const json_t *token = json_object_get(item, "token");
-        tokens += utf8_length(json_string_value(token), json_string_length(token));
+        tokens += item_length(item);
     }
     return text > tokens ? text - tokens : 0;
 }
@@ -251,7 +280,8 @@ bool reply_delta(struct reply *r, const struct delta *d, json_t *isotherm, struc
         return true; /* raw completions have text only */
     }
     json_t *delta = json_object();
-    if (begin_choice(r, d->choice) && r->is_chat) {
+    bool is_first = begin_choice(r, d->choice);
+    if (is_first && r->is_chat) {
         (void)json_object_set_new(delta, "role", json_string("assistant"));
     }
     json_t *lp = NULL;
@@ -262,7 +292,7 @@ bool reply_delta(struct reply *r, const struct delta *d, json_t *isotherm, struc
                                   json_stringn(d->text.p ? d->text.p : "", d->text.len));
         if (d->kind == DELTA_TEXT && d->json) {
             lp = logprobs_json(r, d->choice, d->json);
-        } else if (!r->is_chat) { /* the echoed prompt has no log-probabilities, but a length */
+        } else if (r->echo && is_first) { /* a prompt that comes without tokens has a length */
             r->text_offset[d->choice] += utf8_length(d->text.p, d->text.len);
         }
     }

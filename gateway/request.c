@@ -50,6 +50,14 @@ bool request_policy_many(const char *word, enum plan_many *out)
 
 /* ---- sampling parameters */
 
+/* A schema is read many times on its way. */
+static bool check_form_size(const char *name, const json_t *j, struct failure *f)
+{
+    return !jsonio_has_more(j, LIMIT_FORM_VALUES) ||
+           failure_set(f, 400, "list_too_long", name,
+                       "'%s' holds more than %d values: make it smaller", name, LIMIT_FORM_VALUES);
+}
+
 static bool take_value(struct request *r, enum param p, const json_t *j, struct failure *f)
 {
     struct value v = {.type = sampling_table[p].type};
@@ -80,6 +88,9 @@ static bool take_value(struct request *r, enum param p, const json_t *j, struct 
         v.s = json_string_value(j);
         break;
     default:
+        if ((p == PARAM_STRUCTURED_OUTPUTS || p == PARAM_TOOLS) && !check_form_size(name, j, f)) {
+            return false;
+        }
         v.j = j;
     }
     sampling_set(&r->asked, p, v);
@@ -134,7 +145,8 @@ static bool take_response_format(struct request *r, json_t *j, struct failure *f
             return bad(f, "response_format",
                        "of type json_schema needs json_schema.name and json_schema.schema");
         }
-        return take_value(r, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, j, f);
+        return check_form_size("response_format", j, f) &&
+               take_value(r, PARAM_RESPONSE_FORMAT_JSON_SCHEMA, j, f);
     }
     return bad(f, "response_format",
                "has an unknown type; text, json_object and json_schema are known");

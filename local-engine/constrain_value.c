@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { VALUES_OF_A_UNIT = 16 /* comparisons that take as long as a unit of constrain_works() */ };
+
 /* ---- equality */
 
 static bool equal_numbers(const json_t *a, const json_t *b)
@@ -128,15 +130,21 @@ static bool has_inner(const json_t *schema, unsigned type)
     return false;
 }
 
-/* What can be said without looking inside: VERDICT_IN as far as that goes. */
-static enum constrain_verdict judge_plainly(const struct constrain_parts *parts, const json_t *v)
+/* What can be said without looking inside: VERDICT_IN as far as that goes. `from`: NULL, or the
+ * part whose enum or const the value is of. A list is looked through for each value of another one,
+ * so that counts. */
+static enum constrain_verdict judge_plainly(const struct constrain_parts *parts,
+                                            const struct constrain_part *from, const json_t *v,
+                                            size_t *work)
 {
     unsigned type = type_of(v);
     enum constrain_verdict verdict = parts->is_never ? VERDICT_OUT : VERDICT_IN;
+    *work = 1 + parts->n;
     for (size_t i = 0; i < parts->n; i++) {
         const struct constrain_part *p = &parts->p[i];
-        const json_t *list = json_object_get(p->schema, "enum"),
+        const json_t *list = p == from ? NULL : json_object_get(p->schema, "enum"),
                      *one = json_object_get(p->schema, "const");
+        *work += json_array_size(list) / VALUES_OF_A_UNIT;
         if (!(constrain_types_said(p->schema) & type) || (list && !is_listed(list, v)) ||
             (one && !constrain_equal(one, v))) {
             return VERDICT_OUT;
@@ -150,12 +158,14 @@ static enum constrain_verdict judge_plainly(const struct constrain_parts *parts,
     return verdict;
 }
 
-bool constrain_judge(struct constrain_compiler *c, const struct constrain_parts *parts,
-                     const json_t *value, enum constrain_verdict *out)
+static bool judge(struct constrain_compiler *c, const struct constrain_parts *parts,
+                  const struct constrain_part *from, const json_t *value,
+                  enum constrain_verdict *out)
 {
     bool fits = true;
-    *out = judge_plainly(parts, value);
-    if (!constrain_works(c, 1 + parts->n)) {
+    size_t work;
+    *out = judge_plainly(parts, from, value, &work);
+    if (!constrain_works(c, work)) {
         return false;
     }
     if (*out == VERDICT_OUT) {
@@ -168,6 +178,12 @@ bool constrain_judge(struct constrain_compiler *c, const struct constrain_parts 
     }
     *out = fits ? *out : VERDICT_OUT;
     return true;
+}
+
+bool constrain_judge(struct constrain_compiler *c, const struct constrain_parts *parts,
+                     const json_t *value, enum constrain_verdict *out)
+{
+    return judge(c, parts, NULL, value, out);
 }
 
 /* ---- all of them */
@@ -215,12 +231,17 @@ static const struct constrain_part *source(const struct constrain_parts *parts, 
     return NULL;
 }
 
+static bool is_enum(const char *name)
+{
+    return strcmp(name, "enum") == 0;
+}
+
 static bool try_value(struct constrain_compiler *c, const struct constrain_parts *parts,
                       const struct constrain_part *from, const char *name, const json_t *v,
                       uint32_t rule)
 {
     enum constrain_verdict verdict;
-    if (!constrain_judge(c, parts, v, &verdict)) {
+    if (!judge(c, parts, is_enum(name) ? from : NULL, v, &verdict)) {
         return false;
     }
     if (verdict == VERDICT_UNKNOWN) {
@@ -241,9 +262,9 @@ bool constrain_values(struct constrain_compiler *c, const struct constrain_parts
         return true;
     }
     const json_t *list = json_object_get(from->schema, name);
-    size_t n = strcmp(name, "const") == 0 ? 1 : json_array_size(list);
+    size_t n = is_enum(name) ? json_array_size(list) : 1;
     for (size_t i = 0; i < n; i++) {
-        const json_t *v = strcmp(name, "const") == 0 ? list : json_array_get(list, i);
+        const json_t *v = is_enum(name) ? json_array_get(list, i) : list;
         if ((type_of(v) & types) && !try_value(c, parts, from, name, v, rule)) {
             return false;
         }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,7 +31,12 @@ bool filemap_open(struct filemap *out, const char *path, const char *label, size
     if (p == MAP_FAILED) {
         return engine_fail(err, ENGINE_IO, "", "%s: cannot be mapped: %s", label, strerror(errno));
     }
-    *out = (struct filemap){p, (size_t)info.st_size};
+    *out = (struct filemap){.bytes = p,
+                            .n = (size_t)info.st_size,
+                            .device = (uint64_t)info.st_dev,
+                            .inode = (uint64_t)info.st_ino,
+                            .changed_ns =
+                                (int64_t)info.st_ctim.tv_sec * 1000000000 + info.st_ctim.tv_nsec};
     return true;
 }
 

@@ -8,10 +8,13 @@
 
 #include "engine_error.h"
 #include <stddef.h>
+#include <stdint.h>
 
 struct filemap {
     const unsigned char *bytes; /* NULL: nothing is mapped */
     size_t n;
+    uint64_t device, inode; /* which file that is, and ... */
+    int64_t changed_ns;     /* ... when it was changed last (ctime) */
 };
 
 /* `label` stands for the file in error texts. A file of fewer than n_min bytes (at least 1) is

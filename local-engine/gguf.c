@@ -524,10 +524,9 @@ const char *gguf_label(const struct gguf *g)
     return g->label;
 }
 
-const unsigned char *gguf_bytes(const struct gguf *g, size_t *n)
+const struct filemap *gguf_file(const struct gguf *g)
 {
-    *n = g->n_bytes;
-    return g->bytes;
+    return &g->map;
 }
 
 uint32_t gguf_version(const struct gguf *g)

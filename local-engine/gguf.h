@@ -14,6 +14,7 @@
 #define ISOTHERM_GGUF_H
 
 #include "engine_error.h"
+#include "filemap.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,7 @@ ENGINE_WARN_UNUSED bool gguf_parse(struct gguf **out, const unsigned char *bytes
                                    const char *label, struct engine_error *err);
 void gguf_close(struct gguf *g);
 const char *gguf_label(const struct gguf *g);
-const unsigned char *gguf_bytes(const struct gguf *g, size_t *n);
+const struct filemap *gguf_file(const struct gguf *g); /* nothing is mapped of gguf_parse() */
 uint32_t gguf_version(const struct gguf *g);
 
 /* ---- metadata. Borrowed from the object. A key that is absent gives `fallback` (or an empty

@@ -1,10 +1,11 @@
 /* isotherm_engine.c - the child of isothermd that owns the models: one socket, no network, no
- * files after loading.
+ * files after the start.
  *
  * It reads files that somebody downloaded and text that anybody sent, so it gives up what it does
- * not need: new privileges, core files (they would hold prompts), and, once the models are loaded,
- * every system call but a few. Whatever it is talked into then, it can neither open a file nor a
- * socket nor start a program; a call outside the list kills it, and the daemon starts it again.
+ * not need: new privileges, core files (they would hold prompts), and, once the models' files are
+ * mapped, every system call but a few. Whatever it is talked into then, it can neither open a file
+ * nor a socket nor start a program; a call outside the list kills it, and the daemon starts it
+ * again.
  */
 #include "engine.h"
 #include "schedule.h"
@@ -13,6 +14,7 @@
 #include <getopt.h>
 #include <jansson.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,16 +39,20 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [--threads N] NAME=FOLDER[?OPTION[&OPTION]]...\n"
+    "usage: isotherm-engine --fd N [options] NAME=FOLDER[OPTION]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
-    "OPTION: template=NAME, kv_type=f32, kv_type=f16, kv_memory=BYTES\n"
-    "  --fd N        the open socket to serve, usually 3\n"
-    "  --threads N   0 to 256; 0, the default: one a core, at most 8\n"
-    "  --version     print the version\n"
-    "  --help        this text\n";
+    "OPTION, in this order: ?template=NAME ?draft=FOLDER ?kv_type=f32|f16 ?kv_memory=BYTES\n"
+    "  --fd N              the open socket to serve, usually 3\n"
+    "  --threads N         0 to 256; 0, the default: one a core, at most 8\n"
+    "  --memory-max N      bytes for all loaded models together; 0, the default: no limit\n"
+    "  --known FILE        hashes of weights that need not be computed again\n"
+    "  --speculation WORD  lookup, the default: tokens are guessed from what was said before; off\n"
+    "  --version           print the version\n"
+    "  --help              this text\n";
 
 struct options {
-    int fd, n_threads;
+    int fd;
+    struct models_options models;
 };
 
 #if HAS_FILTER
@@ -94,6 +100,18 @@ static int allow_mappings(scmp_filter_ctx c)
                                  SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 }
 
+/* A model that is loaded later gets its worker threads then: threads of this process, nothing else
+ * that clone() makes. The C library asks for clone3() first, whose flags a filter cannot see, and
+ * takes "there is none" for an answer. */
+static int allow_threads(scmp_filter_ctx c)
+{
+    int rc = seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    return rc ? rc
+              : seccomp_rule_add(
+                    c, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                    SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VFORK, CLONE_THREAD));
+}
+
 /* For all threads of the process. */
 static bool enter_filter(struct engine_error *err)
 {
@@ -106,6 +124,7 @@ static bool enter_filter(struct engine_error *err)
         rc = seccomp_rule_add(c, SCMP_ACT_ALLOW, allowed[i], 0);
     }
     rc = rc ? rc : allow_mappings(c);
+    rc = rc ? rc : allow_threads(c);
     rc = rc ? rc : seccomp_load(c);
     seccomp_release(c);
     return rc == 0 || engine_fail(err, ENGINE_IO, "",
@@ -119,15 +138,29 @@ static bool enter_filter(struct engine_error *err)
 }
 #endif
 
-static bool parse_int(const char *text, int max, int *out)
+static bool parse_int(const char *text, int64_t max, int64_t *out)
 {
     char *end;
     errno = 0;
-    long n = strtol(text, &end, 10);
+    long long n = strtoll(text, &end, 10);
     if (errno || end == text || *end || n < 0 || n > max) {
         return false;
     }
-    *out = (int)n;
+    *out = n;
+    return true;
+}
+
+static bool take_number(int c, const char *text, struct options *o)
+{
+    int64_t n;
+    if (!parse_int(text, c == 'f' ? 1 << 20 : c == 't' ? THREADS_MAX : INT64_MAX, &n)) {
+        return false;
+    }
+    if (c == 'm') {
+        o->models.memory_max = n;
+    } else {
+        *(c == 'f' ? &o->fd : &o->models.engine.n_threads) = (int)n;
+    }
     return true;
 }
 
@@ -137,6 +170,9 @@ static int parse_options(int argc, char **argv, struct options *o)
     static const struct option longs[] = {
         {"fd", required_argument, NULL, 'f'},
         {"threads", required_argument, NULL, 't'},
+        {"memory-max", required_argument, NULL, 'm'},
+        {"known", required_argument, NULL, 'k'},
+        {"speculation", required_argument, NULL, 's'},
         {"version", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -147,9 +183,18 @@ static int parse_options(int argc, char **argv, struct options *o)
         switch (c) {
         case 'f':
         case 't':
-            if (!parse_int(optarg, c == 'f' ? 1 << 20 : THREADS_MAX,
-                           c == 'f' ? &o->fd : &o->n_threads)) {
+        case 'm':
+            if (!take_number(c, optarg, o)) {
                 (void)fprintf(stderr, "isotherm-engine: '%s' is not a number in range\n", optarg);
+                return 2;
+            }
+            break;
+        case 'k':
+            o->models.engine.known = optarg;
+            break;
+        case 's':
+            if (!engine_speculation_parse(optarg, &o->models.engine.speculation)) {
+                (void)fprintf(stderr, "isotherm-engine: '%s': off or lookup expected\n", optarg);
                 return 2;
             }
             break;
@@ -204,7 +249,7 @@ int main(int argc, char **argv)
     }
     give_up_privileges();
     struct schedule *s = NULL;
-    bool ok = schedule_new(&s, o.fd, o.n_threads, &err) && serve(s, argv + optind, &err);
+    bool ok = schedule_new(&s, o.fd, &o.models, &err) && serve(s, argv + optind, &err);
     if (!ok) {
         (void)fprintf(stderr, "<3>isotherm-engine: %s\n", err.text);
     }

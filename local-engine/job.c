@@ -15,38 +15,15 @@
 
 enum { JOB_TOP_DEFAULT = 20 };
 
-/* {"token","bytes","logprob"} */
-static json_t *token_object(const struct tokenizer *t, int32_t id, bool is_first, double logprob)
-{
-    json_t *o = token_json(t, id, is_first);
-    if (json_object_set_new(o, "logprob", json_real(logprob)) != 0) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
-}
-
 static json_t *tokens_list(const struct tokenizer *t, const struct session_token *tokens, size_t n,
                            size_t n_top)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++) {
-        json_t *token = token_object(t, tokens[i].id, tokens[i].is_first, tokens[i].logprob);
-        json_t *top = json_array();
-        bool is_made = token && top;
-        for (size_t k = 0; is_made && k < n_top && tokens[i].top[k].id >= 0; k++) {
-            const struct sampler_top *alternative = &tokens[i].top[k];
-            is_made =
-                json_array_append_new(top, token_object(t, alternative->id, tokens[i].is_first,
-                                                        alternative->logprob)) == 0;
-        }
-        if (!is_made || json_object_set(token, "top", top) != 0 ||
-            json_array_append(list, token) != 0) {
+        if (json_array_append_new(list, token_json_logprobs(t, &tokens[i], n_top)) != 0) {
             json_decref(list);
-            list = NULL;
+            return NULL;
         }
-        json_decref(top);
-        json_decref(token);
     }
     return list;
 }
@@ -410,9 +387,18 @@ static bool read_distribution(struct job *j, struct engine_error *err)
     return read_given(j, err);
 }
 
+/* A prompt that was given as text comes back as it was given; with log-probabilities, as its tokens
+ * say it, for they count the characters of that. */
+static bool echoes_string(const struct job *j)
+{
+    return j->params.echo && !j->params.logprobs && !j->n_distribution &&
+           json_is_string(json_object_get(j->frame, "prompt"));
+}
+
 static struct session_request request_of(struct job *j)
 {
     struct session_request r = link_params_request(&j->params, j->prompt, j->n_prompt);
+    r.echo = r.echo && !echoes_string(j);
     r.n_distribution = (uint32_t)j->n_distribution;
     r.n_given = j->n_given;
     return r;
@@ -463,45 +449,11 @@ void job_free(struct job *j)
     free(j);
 }
 
-/* The prompt as text, as its tokens say it. */
-static json_t *ids_text(const struct tokenizer *t, const int32_t *ids, size_t n)
-{
-    char *text = NULL;
-    size_t len = 0, cap = 0;
-    bool is_first = true;
-    for (size_t i = 0; i < n; i++) {
-        size_t k;
-        const char *piece = tokenizer_piece(t, ids[i], is_first, &k);
-        is_first = is_first && tokenizer_is_special(t, ids[i]);
-        if (k > cap - len) {
-            cap = cap * 2 + k + 256;
-            char *p = realloc(text, cap);
-            if (!p) {
-                free(text);
-                return NULL;
-            }
-            text = p;
-        }
-        if (k > 0) {
-            memcpy(text + len, piece, k);
-        }
-        len += k;
-    }
-    json_t *s = token_json_text(text ? text : "", len);
-    free(text);
-    return s;
-}
-
 static void send_echo(struct job *j)
 {
-    json_t *prompt = json_object_get(j->frame, "prompt");
-    json_t *text = json_is_string(prompt)
-                       ? json_incref(prompt)
-                       : ids_text(engine_tokenizer(j->model->engine), j->prompt, j->n_prompt);
     for (uint32_t i = 0; i < (uint32_t)j->params.n; i++) {
-        send_text(j, i, json_incref(text), NULL);
+        send_text(j, i, json_incref(json_object_get(j->frame, "prompt")), NULL);
     }
-    json_decref(text);
 }
 
 bool job_start(struct job *j, struct engine_error *err)
@@ -514,7 +466,7 @@ bool job_start(struct job *j, struct engine_error *err)
     send(j,
          json_pack("{s:s, s:I, s:I, s:s}", "op", "begin", "id", (json_int_t)j->id, "prompt_tokens",
                    (json_int_t)j->n_prompt, "fingerprint", engine_fingerprint(j->model->engine)));
-    if (j->params.echo && !j->n_distribution) {
+    if (echoes_string(j)) {
         send_echo(j);
     }
     return true;
@@ -558,6 +510,35 @@ static json_t *ids_list(const int32_t *ids, size_t n)
         }
     }
     return list;
+}
+
+/* A text as its tokens say it. */
+static json_t *ids_text(const struct tokenizer *t, const int32_t *ids, size_t n)
+{
+    char *text = NULL;
+    size_t len = 0, cap = 0;
+    bool is_first = true;
+    for (size_t i = 0; i < n; i++) {
+        size_t k;
+        const char *piece = tokenizer_piece(t, ids[i], is_first, &k);
+        is_first = is_first && tokenizer_is_special(t, ids[i]);
+        if (k > cap - len) {
+            cap = cap * 2 + k + 256;
+            char *p = realloc(text, cap);
+            if (!p) {
+                free(text);
+                return NULL;
+            }
+            text = p;
+        }
+        if (k > 0) {
+            memcpy(text + len, piece, k);
+        }
+        len += k;
+    }
+    json_t *s = token_json_text(text ? text : "", len);
+    free(text);
+    return s;
 }
 
 /* Sends `frame` and done, or an error. */
@@ -641,6 +622,5 @@ bool job_model_init(struct job_model *m, struct engine *e, const char *chat_temp
 void job_model_release(struct job_model *m)
 {
     chat_close(m->chat);
-    engine_close(m->engine);
     *m = (struct job_model){.engine = NULL};
 }

@@ -13,13 +13,13 @@
 
 /* What a job needs of the model that it runs on. Borrowed. */
 struct job_model {
-    struct engine *engine;
-    struct chat *chat; /* owned; NULL: the template of its files is of no use here ... */
+    struct engine *engine; /* borrowed */
+    struct chat *chat;     /* owned; NULL: the template of its files is of no use here ... */
     struct engine_error chat_error; /* ... which is why messages are refused */
 };
 /* chat_template: the name of a style (chat_template.h); NULL: by the model's files. A name that
  * does not fit is an error; with a template of the files that is not known, or not fit for their
- * vocabulary, each request with messages is refused. The engine becomes the model's. */
+ * vocabulary, each request with messages is refused. */
 ENGINE_WARN_UNUSED bool job_model_init(struct job_model *m, struct engine *e,
                                        const char *chat_template, struct engine_error *err);
 void job_model_release(struct job_model *m);

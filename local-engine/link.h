@@ -14,10 +14,13 @@
  *  - detokenize: id, model, ids; answered by one text frame and done
  *
  * From the engine
- *  - ready: engine (its version), models [{id, family, context, vocab, params, bytes,
- *    fingerprint}], refused [{id, error}]
+ *  - ready: engine (its version), models [{id, state, family, context, vocab, params, bytes (of the
+ *    files), memory (when loaded), dtype}], refused [{id, error}]
+ *  - state: model, state ("unloaded", "loading", "loaded", "failed"), error (null where there is
+ *    none), identity and hash of the weights (known.h) once it is loaded; whenever it changes
  *  - begin: id, prompt_tokens, fingerprint
- *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]
+ *  - text: id, choice, text; with logprobs also tokens [{token, logprob, bytes, top [...]}]; with
+ *    echo the first ones hold the prompt, whose first token has the logprob null
  *  - finish: id, choice, reason ("stop" or "length"), stop (the matched string or null), tokens
  *  - distribution: id, and what distribution_json.h says
  *  - tokens: id, ids, pieces; of tokenize, without bos

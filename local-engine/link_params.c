@@ -218,7 +218,7 @@ static const struct rule rules[] = {
     {"seed", KIND_INT, AT(seed), -HUGE_VAL, HUGE_VAL, NULL},
     {"stop", KIND_OTHER, 0, 0, 0, take_stop},
     {"stop_token_ids", KIND_OTHER, 0, 0, 0, take_stop_ids},
-    {"max_tokens", KIND_INT, AT(max_tokens), 1, INT_MAX_D, NULL},
+    {"max_tokens", KIND_INT, AT(max_tokens), 0, INT_MAX_D, NULL},
     {"min_tokens", KIND_INT, SAMPLING(min_tokens), 0, INT_MAX_D, NULL},
     {"ignore_eos", KIND_BOOL, SAMPLING(ignore_eos), 0, 0, NULL},
     {"use_beam_search", KIND_BOOL, AT(use_beam_search), 0, 0, NULL},
@@ -346,6 +346,15 @@ static bool check_search(const struct link_params *p, struct engine_error *err)
 
 static bool check_together(const struct link_params *p, struct engine_error *err)
 {
+    if (p->max_tokens == 0 && !p->echo) {
+        return engine_fail(
+            err, ENGINE_BAD_PARAM, "max_tokens",
+            "'max_tokens' must be an integer from 1 to 2147483647, or 0 with 'echo'");
+    }
+    if (p->max_tokens >= 0 && p->sampling.min_tokens > p->max_tokens) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "min_tokens",
+                           "'min_tokens' must not be above 'max_tokens'");
+    }
     if (p->best_of < p->n) {
         return engine_fail(err, ENGINE_BAD_PARAM, "best_of", "'best_of' must not be below 'n'");
     }
@@ -387,7 +396,7 @@ static bool parse(const json_t *params, struct link_params *out, struct engine_e
 
 bool link_params_parse(const json_t *params, struct link_params *out, struct engine_error *err)
 {
-    struct link_params p = {.n = 1, .length_penalty = 1.0};
+    struct link_params p = {.max_tokens = -1, .n = 1, .length_penalty = 1.0};
     sampler_config_init(&p.sampling);
     if (params && !json_is_object(params)) {
         return engine_fail(err, ENGINE_BAD_PARAM, "params", "'params' must be an object");
@@ -419,6 +428,8 @@ struct session_request link_params_request(struct link_params *p, const int32_t 
         .n_prompt = n_prompt,
         .sampling = &p->sampling,
         .max_tokens = p->max_tokens,
+        .generates_nothing = p->max_tokens == 0,
+        .echo = p->echo,
         .n = (uint32_t)p->n,
         .best_of = (uint32_t)p->best_of,
         .n_beams = link_params_beams(p),

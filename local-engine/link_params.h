@@ -22,7 +22,7 @@
 
 struct link_params {
     struct sampler_config sampling; /* owned until link_params_request() moves it */
-    int64_t seed, max_tokens;       /* max_tokens 0: not given */
+    int64_t seed, max_tokens;       /* max_tokens -1: not given; 0: with echo only */
     int64_t n, best_of;
     bool use_beam_search;
     int64_t num_beams; /* 0: not given */

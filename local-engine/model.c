@@ -80,6 +80,13 @@ const char *model_hash(struct model *m)
     return m->hash;
 }
 
+void model_set_hash(struct model *m, const char hash[65])
+{
+    (void)pthread_mutex_lock(&m->hash_lock);
+    memcpy(m->hash, hash, sizeof m->hash);
+    (void)pthread_mutex_unlock(&m->hash_lock);
+}
+
 const struct weights *model_weights(const struct model *m)
 {
     return m->weights;

@@ -32,6 +32,8 @@ const struct weights *model_weights(const struct model *m);
 /* Hex SHA-256 over the weights' files (weights_hash), computed once on first use (thread-safe):
  * part of the fingerprint. */
 const char *model_hash(struct model *m);
+/* It was computed before (known.h), and is not computed again. */
+void model_set_hash(struct model *m, const char hash[65]);
 
 /* What config.json alone says: the shape without n_params and dtype, or why no such model can be
  * computed. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gemma3 (its text

@@ -291,8 +291,7 @@ const char *safetensors_label(const struct safetensors *st)
     return st->label;
 }
 
-const unsigned char *safetensors_bytes(const struct safetensors *st, size_t *n)
+const struct filemap *safetensors_file(const struct safetensors *st)
 {
-    *n = st->n_bytes;
-    return st->bytes;
+    return &st->map;
 }

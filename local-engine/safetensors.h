@@ -10,6 +10,7 @@
 #define ISOTHERM_SAFETENSORS_H
 
 #include "engine_error.h"
+#include "filemap.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,7 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *st, 
 /* All of them, in the order of their names. */
 const struct safetensors_tensor *safetensors_all(const struct safetensors *st, size_t *n);
 const char *safetensors_label(const struct safetensors *st);
-const unsigned char *safetensors_bytes(const struct safetensors *st, size_t *n);
+/* Nothing is mapped of safetensors_parse(). */
+const struct filemap *safetensors_file(const struct safetensors *st);
 
 #endif

@@ -286,9 +286,9 @@ bool sampler_reserve(struct sampler *s, size_t n_tokens, struct engine_error *er
     return n_tokens <= s->n_generated || tokens_grow(s, n_tokens - s->n_generated, err);
 }
 
-static bool fail_nonfinite(struct step *t)
+static bool fail_nonfinite(struct engine_error *err)
 {
-    return engine_fail(t->err, ENGINE_NONFINITE, "",
+    return engine_fail(err, ENGINE_NONFINITE, "",
                        "the model's logits are not finite numbers: check its weights");
 }
 
@@ -296,7 +296,7 @@ static bool run_logits(struct step *t)
 {
     struct stage_candidates *c = &t->s->c;
     bool is_good = t->logits ? stage_widen(c, t->logits) : stage_accept(c, t->wide);
-    return is_good || fail_nonfinite(t);
+    return is_good || fail_nonfinite(t->err);
 }
 
 static bool run_bias(struct step *t)
@@ -384,7 +384,7 @@ static bool find_max(struct step *t)
     struct engine_error own = {.code = ENGINE_OK};
     if (!stage_max(c, &own)) {
         return t->logits && says_nothing(t->logits, c->n_vocab)
-                   ? fail_nonfinite(t)
+                   ? fail_nonfinite(t->err)
                    : engine_fail(t->err, own.code, own.param, "%s", own.text);
     }
     return true;
@@ -775,4 +775,14 @@ void sampler_logprobs(const struct sampler *processed, const float *logits, int3
     }
     struct stage_logits l = {.f = logits, .n_vocab = n_vocab};
     stage_logprobs(&l, id, n_top, logprob, top);
+}
+
+bool sampler_check_logits(const float *logits, int32_t n_vocab, struct engine_error *err)
+{
+    bool is_good = true, is_any = false;
+    for (int32_t i = 0; i < n_vocab; i++) {
+        is_good = is_good && logits[i] < INFINITY; /* so is a NaN found */
+        is_any = is_any || logits[i] > -INFINITY;
+    }
+    return (is_good && is_any) || fail_nonfinite(err);
 }

@@ -140,5 +140,8 @@ struct sampler_top {
 };
 void sampler_logprobs(const struct sampler *processed, const float *logits, int32_t n_vocab,
                       int32_t id, size_t n_top, double *logprob, struct sampler_top *top);
+/* For logits that nothing is drawn from: fails with ENGINE_NONFINITE as sampler_next() does. */
+ENGINE_WARN_UNUSED bool sampler_check_logits(const float *logits, int32_t n_vocab,
+                                             struct engine_error *err);
 
 #endif

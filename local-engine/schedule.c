@@ -8,6 +8,7 @@
 #include "schedule.h"
 #include "job.h"
 #include "link.h"
+#include "models.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +22,12 @@ enum { READ_BYTES = 1 << 16, READS_PER_TURN = 16, WAITING_MAX = 1024 };
 enum { REST_MS = 60000 }; /* without work for so long, memory is given back */
 enum { OUT_PAUSE = 1 << 20, OUT_DEAF = OUT_PAUSE + LINK_FRAME_MAX };
 
-/* A model by its name: served, or refused with an error. */
-struct served {
-    char *name;
-    struct job_model model;
-    struct engine_error err;
-    bool is_full; /* no slot: until a job of it ends */
+/* A frame for a model that takes no jobs yet. */
+struct parked {
+    struct parked *next;
+    int64_t id;
+    json_t *frame;
+    struct served *model;
 };
 
 struct job_list {
@@ -34,13 +35,13 @@ struct job_list {
 };
 
 struct schedule {
-    int fd, n_threads;
-    struct served models[SCHEDULE_MODELS_MAX];
-    size_t n_models;
+    int fd;
+    struct models *models;
     struct link_reader reader;
     struct outbox out;
+    struct parked *parked, **parked_last;
     struct job_list waiting, running;
-    size_t n_waiting;
+    size_t n_waiting; /* parked ones, too */
     bool is_closed;
     bool is_resting; /* no engine has memory to give back */
 };
@@ -80,16 +81,55 @@ static struct job **list_find(struct job_list *l, int64_t id)
     return at;
 }
 
-static void list_free(struct job_list *l)
+/* A job points to the model inside its struct served. */
+static struct served *served_of(struct job *j)
+{
+    return (struct served *)((char *)(uintptr_t)j->model - offsetof(struct served, model));
+}
+
+static void free_job(struct schedule *s, struct job *j)
+{
+    struct served *m = served_of(j);
+    job_free(j);
+    m->is_full = false;
+    models_let_go(s->models, m);
+}
+
+static void list_free(struct schedule *s, struct job_list *l)
 {
     while (l->first) {
-        job_free(list_take(l, &l->first));
+        free_job(s, list_take(l, &l->first));
     }
+}
+
+static struct parked **parked_find(struct schedule *s, int64_t id)
+{
+    struct parked **at = &s->parked;
+    while (*at && (*at)->id != id) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+/* Takes out and frees what *at points to; its frame is yours. */
+static json_t *unpark(struct schedule *s, struct parked **at)
+{
+    struct parked *p = *at;
+    json_t *frame = p->frame;
+    *at = p->next;
+    if (s->parked_last == &p->next) {
+        s->parked_last = at;
+    }
+    models_unwant(p->model);
+    s->n_waiting--;
+    free(p);
+    return frame;
 }
 
 /* ---- making */
 
-bool schedule_new(struct schedule **out, int fd, int n_threads, struct engine_error *err)
+bool schedule_new(struct schedule **out, int fd, const struct models_options *o,
+                  struct engine_error *err)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
@@ -99,8 +139,12 @@ bool schedule_new(struct schedule **out, int fd, int n_threads, struct engine_er
     if (!s) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
     }
+    if (!models_new(&s->models, o, err)) {
+        free(s);
+        return false;
+    }
     s->fd = fd;
-    s->n_threads = n_threads;
+    s->parked_last = &s->parked;
     link_reader_init(&s->reader);
     list_init(&s->waiting);
     list_init(&s->running);
@@ -113,141 +157,46 @@ void schedule_free(struct schedule *s)
     if (!s) {
         return;
     }
-    list_free(&s->waiting);
-    list_free(&s->running);
-    for (size_t i = 0; i < s->n_models; i++) {
-        free(s->models[i].name);
-        job_model_release(&s->models[i].model);
+    while (s->parked) {
+        json_decref(unpark(s, &s->parked));
     }
+    list_free(s, &s->waiting);
+    list_free(s, &s->running);
+    models_free(s->models);
     link_reader_release(&s->reader);
     outbox_release(&s->out);
     free(s);
 }
 
-static struct served *find_model(struct schedule *s, const char *name)
-{
-    for (size_t i = 0; i < s->n_models; i++) {
-        if (strcmp(s->models[i].name, name) == 0) {
-            return &s->models[i];
-        }
-    }
-    return NULL;
-}
-
-/* What stands behind the folder: ?template=NAME&kv_type=f16&kv_memory=BYTES, each where wanted. */
-struct model_options {
-    const char *chat_template;
-    struct engine_options engine;
-};
-
-static bool read_option(struct model_options *o, const char *text, struct engine_error *err)
-{
-    static const char template_key[] = "template=", memory_key[] = "kv_memory=";
-    char *end;
-    if (strncmp(text, template_key, sizeof template_key - 1) == 0) {
-        o->chat_template = text + sizeof template_key - 1;
-        return true;
-    }
-    if (strcmp(text, "kv_type=f32") == 0 || strcmp(text, "kv_type=f16") == 0) {
-        o->engine.is_kv_f16 = strcmp(text, "kv_type=f16") == 0;
-        return true;
-    }
-    if (strncmp(text, memory_key, sizeof memory_key - 1) == 0) {
-        o->engine.kv_bytes_max = strtoll(text + sizeof memory_key - 1, &end, 10);
-        if (!*end && o->engine.kv_bytes_max > 0) {
-            return true;
-        }
-    }
-    return engine_fail(err, ENGINE_BAD_PARAM, "model",
-                       "'%s': template=NAME, kv_type=f32, kv_type=f16 or kv_memory=BYTES expected",
-                       text);
-}
-
-/* Cuts the options off the folder; they point into it. A question mark before anything else belongs
- * to the folder's name. */
-static bool read_options(struct model_options *o, char *folder, struct engine_error *err)
-{
-    char *at = strstr(folder, "?template="), *rest;
-    at = at ? at : strstr(folder, "?kv_");
-    if (!at) {
-        return true;
-    }
-    *at = '\0';
-    for (char *text = strtok_r(at + 1, "&", &rest); text; text = strtok_r(NULL, "&", &rest)) {
-        if (!read_option(o, text, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Also reads what the fingerprint needs: later nothing can be opened. */
-static void load(struct schedule *s, struct served *m, char *folder)
-{
-    struct model_options o = {.engine = {.n_threads = s->n_threads}};
-    struct engine *e;
-    if (!read_options(&o, folder, &m->err) || !engine_open(&e, folder, &o.engine, &m->err)) {
-        return;
-    }
-    if (!job_model_init(&m->model, e, o.chat_template, &m->err)) {
-        engine_close(e);
-        return;
-    }
-    (void)engine_fingerprint(e); /* kept by the engine */
-}
-
 bool schedule_add_model(struct schedule *s, const char *spec, struct engine_error *err)
 {
-    const char *equals = strchr(spec, '=');
-    if (!equals || equals == spec || !equals[1]) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "model", "'%s': a model is given as NAME=FOLDER",
-                           spec);
-    }
-    if (s->n_models == SCHEDULE_MODELS_MAX) {
-        return engine_fail(err, ENGINE_BAD_PARAM, "model", "more than %d models: leave some out",
-                           SCHEDULE_MODELS_MAX);
-    }
-    char *name = strndup(spec, (size_t)(equals - spec)), *folder = strdup(equals + 1);
-    if (!name || !folder || find_model(s, name)) {
-        bool is_memory = !name || !folder;
-        free(name);
-        free(folder);
-        return is_memory ? engine_fail(err, ENGINE_NOMEM, "", "out of memory")
-                         : engine_fail(err, ENGINE_BAD_PARAM, "model",
-                                       "'%s': there is a model of that name already", spec);
-    }
-    struct served *m = &s->models[s->n_models++];
-    m->name = name;
-    load(s, m, folder);
-    free(folder);
-    return true;
+    return models_add(s->models, spec, err);
 }
 
 /* ---- ready */
 
 static json_t *model_object(const struct served *m)
 {
-    const struct model_shape *shape = engine_shape(m->model.engine);
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s}", "id", m->name, "family",
-                     shape->family, "context", (int)engine_context(m->model.engine), "vocab",
-                     (int)shape->n_vocab, "params", (json_int_t)shape->n_params, "bytes",
-                     (json_int_t)engine_weight_bytes(m->model.engine), "dtype", shape->dtype,
-                     "template", m->model.chat ? chat_name(m->model.chat) : "unknown",
-                     "fingerprint", engine_fingerprint(m->model.engine));
+    const struct model_shape *shape = engine_shape(m->engine);
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:s}", "id", m->name, "state",
+                     models_state_name(m->state), "family", shape->family, "context",
+                     (int)engine_context(m->engine), "vocab", (int)shape->n_vocab, "params",
+                     (json_int_t)shape->n_params, "bytes",
+                     (json_int_t)engine_weight_bytes(m->engine), "memory",
+                     (json_int_t)engine_loaded_bytes(m->engine), "dtype", shape->dtype);
 }
 
+/* refused: what is FAILED from the beginning. */
 static void say_ready(struct schedule *s)
 {
     json_t *models = json_array(), *refused = json_array();
     bool ok = models && refused;
-    for (size_t i = 0; ok && i < s->n_models; i++) {
-        const struct served *m = &s->models[i];
-        if (m->model.engine) {
-            ok = json_array_append_new(models, model_object(m)) == 0;
-        } else {
-            ok = json_array_append_new(
-                     refused, json_pack("{s:s, s:s}", "id", m->name, "error", m->err.text)) == 0;
-        }
+    for (size_t i = 0; ok && i < models_n(s->models); i++) {
+        const struct served *m = models_at(s->models, i);
+        ok = m->state != MODELS_FAILED
+                 ? json_array_append_new(models, model_object(m)) == 0
+                 : json_array_append_new(
+                       refused, json_pack("{s:s, s:s}", "id", m->name, "error", m->err.text)) == 0;
     }
     json_t *frame = ok ? json_pack("{s:s, s:s, s:O, s:O}", "op", "ready", "engine", ENGINE_VERSION,
                                    "models", models, "refused", refused)
@@ -259,13 +208,22 @@ static void say_ready(struct schedule *s)
     }
 }
 
-/* ---- frames in */
-
-/* A job points to the model inside its struct served. */
-static struct served *served_of(struct job *j)
+static void say_state(struct served *m, void *ud)
 {
-    return (struct served *)((char *)(uintptr_t)j->model - offsetof(struct served, model));
+    struct schedule *s = ud;
+    const char *error = m->err.code == ENGINE_OK ? NULL : m->err.text, *hash = NULL;
+    char identity[65] = "";
+    if (m->state == MODELS_LOADED) {
+        engine_weights_hash(m->engine, identity, &hash); /* computed by now */
+    }
+    if (!outbox_put(&s->out, json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:s?}", "op", "state", "model",
+                                       m->name, "state", models_state_name(m->state), "error",
+                                       error, "identity", hash ? identity : NULL, "hash", hash))) {
+        s->out.is_broken = true; /* it is far from too long */
+    }
 }
+
+/* ---- frames in */
 
 static void refuse(struct schedule *s, int64_t id, enum engine_code code, const char *param,
                    const char *text)
@@ -279,47 +237,39 @@ static void on_generate(struct schedule *s, json_t *frame, int64_t id, struct se
 {
     struct engine_error err = {.code = ENGINE_OK};
     struct job *j;
-    if (s->n_waiting == WAITING_MAX) {
-        refuse(s, id, ENGINE_BUSY, "", "too many requests are waiting: try again later");
-        return;
-    }
-    if (*list_find(&s->waiting, id) || *list_find(&s->running, id)) {
-        refuse(s, id, ENGINE_BAD_PARAM, "id", "the id is in use");
-        return;
-    }
     if (!job_new(&j, frame, &m->model, &s->out, &err)) {
         job_send_error(&s->out, id, &err);
         return;
     }
+    models_hold(s->models, m);
     list_add(&s->waiting, j);
     s->n_waiting++;
 }
 
 static void on_cancel(struct schedule *s, int64_t id)
 {
+    struct parked **parked = parked_find(s, id);
     struct job **at = list_find(&s->waiting, id);
+    if (*parked) {
+        json_decref(unpark(s, parked));
+        return;
+    }
     if (*at) {
         s->n_waiting--;
-        job_free(list_take(&s->waiting, at));
+        free_job(s, list_take(&s->waiting, at));
         return;
     }
     at = list_find(&s->running, id);
     if (*at) {
-        struct job *j = list_take(&s->running, at);
-        served_of(j)->is_full = false;
-        job_free(j);
+        free_job(s, list_take(&s->running, at));
     }
 }
 
-static void on_model_frame(struct schedule *s, json_t *frame, const char *op, int64_t id)
+/* m takes jobs. */
+static void on_served_frame(struct schedule *s, json_t *frame, int64_t id, struct served *m)
 {
-    const char *name = json_string_value(json_object_get(frame, "model"));
-    struct served *m = name ? find_model(s, name) : NULL;
-    if (!m) {
-        refuse(s, id, ENGINE_BAD_PARAM, "model", "the engine has no model of that name");
-    } else if (!m->model.engine) {
-        refuse(s, id, m->err.code, "model", m->err.text);
-    } else if (strcmp(op, "generate") == 0 || strcmp(op, "distribution") == 0) {
+    const char *op = json_string_value(json_object_get(frame, "op"));
+    if (strcmp(op, "generate") == 0 || strcmp(op, "distribution") == 0) {
         on_generate(s, frame, id, m);
     } else if (strcmp(op, "tokenize") == 0) {
         job_tokenize(frame, &m->model, &s->out);
@@ -327,6 +277,61 @@ static void on_model_frame(struct schedule *s, json_t *frame, const char *op, in
         job_detokenize(frame, &m->model, &s->out);
     } else {
         refuse(s, id, ENGINE_BAD_PARAM, "op", "the engine does not know this operation");
+    }
+}
+
+static void park(struct schedule *s, json_t *frame, int64_t id, struct served *m)
+{
+    struct parked *p = calloc(1, sizeof *p);
+    if (!p) {
+        refuse(s, id, ENGINE_NOMEM, "", "out of memory");
+        return;
+    }
+    *p = (struct parked){.id = id, .frame = json_incref(frame), .model = m};
+    *s->parked_last = p;
+    s->parked_last = &p->next;
+    s->n_waiting++;
+    models_want(s->models, m);
+}
+
+static void on_model_frame(struct schedule *s, json_t *frame, int64_t id)
+{
+    const char *name = json_string_value(json_object_get(frame, "model"));
+    struct served *m = name ? models_find(s->models, name) : NULL;
+    if (!m) {
+        refuse(s, id, ENGINE_BAD_PARAM, "model", "the engine has no model of that name");
+    } else if (m->state == MODELS_FAILED) {
+        refuse(s, id, m->err.code, "model", m->err.text);
+    } else if (s->n_waiting >= WAITING_MAX) {
+        refuse(s, id, ENGINE_BUSY, "", "too many requests are waiting: try again later");
+    } else if (*parked_find(s, id) || *list_find(&s->waiting, id) || *list_find(&s->running, id)) {
+        refuse(s, id, ENGINE_BAD_PARAM, "id", "the id is in use");
+    } else if (models_takes_jobs(s->models, m)) {
+        on_served_frame(s, frame, id, m);
+    } else {
+        park(s, frame, id, m);
+    }
+}
+
+/* Frames go on when their model takes jobs, and end when it could not be loaded. */
+static void serve_parked(struct schedule *s)
+{
+    struct parked **at = &s->parked;
+    while (*at) {
+        struct served *m = (*at)->model;
+        int64_t id = (*at)->id;
+        bool has_failed = m->state != MODELS_LOADING && m->err.code != ENGINE_OK;
+        if (!has_failed && !models_takes_jobs(s->models, m)) {
+            at = &(*at)->next;
+            continue;
+        }
+        json_t *frame = unpark(s, at);
+        if (has_failed) {
+            refuse(s, id, m->err.code, "model", m->err.text);
+        } else {
+            on_served_frame(s, frame, id, m);
+        }
+        json_decref(frame);
     }
 }
 
@@ -346,7 +351,7 @@ static bool on_frame(struct schedule *s, const char *p, size_t len, struct engin
     if (strcmp(op, "cancel") == 0) {
         on_cancel(s, id);
     } else {
-        on_model_frame(s, frame, op, id);
+        on_model_frame(s, frame, id);
     }
     json_decref(frame);
     return true;
@@ -409,7 +414,7 @@ static void start_waiting(struct schedule *s)
             list_add(&s->running, j);
         } else {
             job_send_error(&s->out, j->id, &err);
-            job_free(j);
+            free_job(s, j);
         }
     }
 }
@@ -424,8 +429,7 @@ static void end_done(struct schedule *s)
         }
         struct job *j = list_take(&s->running, at);
         job_end(j);
-        served_of(j)->is_full = false;
-        job_free(j);
+        free_job(s, j);
     }
 }
 
@@ -436,9 +440,10 @@ static bool step(struct schedule *s)
     if (outbox_len(&s->out) > OUT_PAUSE) {
         return false;
     }
-    for (size_t i = 0; i < s->n_models; i++) {
-        if (s->models[i].model.engine) {
-            has_worked = engine_step(s->models[i].model.engine) || has_worked;
+    for (size_t i = 0; i < models_n(s->models); i++) {
+        struct served *m = models_at(s->models, i);
+        if (m->n_jobs > 0) {
+            has_worked = engine_step(m->engine) || has_worked;
         }
     }
     s->is_resting = s->is_resting && !has_worked;
@@ -450,33 +455,47 @@ static bool step(struct schedule *s)
 static void rest(struct schedule *s)
 {
     s->is_resting = true;
-    for (size_t i = 0; i < s->n_models; i++) {
-        if (s->models[i].model.engine) {
-            s->is_resting = engine_rest(s->models[i].model.engine) && s->is_resting;
+    for (size_t i = 0; i < models_n(s->models); i++) {
+        struct served *m = models_at(s->models, i);
+        if (m->state == MODELS_LOADED) {
+            s->is_resting = engine_rest(m->engine) && s->is_resting;
         }
     }
 }
 
 static void wait_for_daemon(struct schedule *s)
 {
-    struct pollfd p = {.fd = s->fd};
+    struct pollfd p[2] = {{.fd = s->fd}, {.fd = models_fd(s->models), .events = POLLIN}};
     size_t n = outbox_len(&s->out);
-    p.events = (short)((n <= OUT_DEAF ? POLLIN : 0) | (n > 0 ? POLLOUT : 0));
-    if (poll(&p, 1, s->is_resting ? -1 : REST_MS) == 0) { /* a signal only makes one more turn */
+    p[0].events = (short)((n <= OUT_DEAF ? POLLIN : 0) | (n > 0 ? POLLOUT : 0));
+    if (poll(p, 2, s->is_resting ? -1 : REST_MS) == 0) { /* a signal only makes one more turn */
         rest(s);
+    }
+}
+
+/* The first model is loaded before anybody asks, so that the first answer is quick. */
+static void want_first(struct schedule *s)
+{
+    if (models_n(s->models) > 0 && models_at(s->models, 0)->state == MODELS_UNLOADED) {
+        models_want(s->models, models_at(s->models, 0));
+        (void)models_turn(s->models, say_state, s);
+        models_unwant(models_at(s->models, 0));
     }
 }
 
 bool schedule_run(struct schedule *s, struct engine_error *err)
 {
     say_ready(s);
+    want_first(s);
     while (!s->is_closed && !s->out.is_broken) {
         outbox_flush(&s->out, s->fd);
         if (!read_frames(s, err)) {
             return false;
         }
+        bool has_worked = models_turn(s->models, say_state, s);
+        serve_parked(s);
         start_waiting(s);
-        bool has_worked = step(s);
+        has_worked = step(s) || has_worked;
         end_done(s);
         outbox_flush(&s->out, s->fd);
         if (!has_worked && !s->is_closed) {

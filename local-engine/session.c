@@ -10,6 +10,7 @@
  */
 #include "session.h"
 #include "session_beam.h"
+#include "session_echo.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,6 +38,9 @@ static void choice_release(struct session_choice *c)
     sampler_free(c->sampler);
     stop_free(c->stop);
     constrain_state_free(c->constraint);
+    speculate_release(c->speculate);
+    free(c->speculate);
+    draft_sequence_free(c->draft);
     free(c->tokens);
     free(c->spans);
     free(c->tops);
@@ -64,7 +68,10 @@ static bool choices_init(struct session *s, const struct session_request *r,
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
     }
     memcpy(s->prompt, r->prompt, r->n_prompt * sizeof *s->prompt);
-    if (r->n_beams && !session_beam_new(&s->beam, s, r, err)) {
+    if (r->echo && !r->n_distribution && !session_echo_new(&s->echo, s->n_top, err)) {
+        return false;
+    }
+    if (r->n_beams && !r->generates_nothing && !session_beam_new(&s->beam, s, r, err)) {
         return false;
     }
     for (uint32_t i = 0; i < s->n_choices; i++) {
@@ -104,13 +111,14 @@ static bool constraints_init(struct session *s, const struct session_request *r,
 /* Choices that are computed. */
 static uint32_t n_computed(const struct session_request *r)
 {
-    bool is_one = r->sampling->temperature == 0 || r->n_distribution;
-    return r->n_beams ? r->n_beams : is_one ? 1 : r->best_of;
+    bool is_one = r->sampling->temperature == 0 || r->n_distribution || r->generates_nothing;
+    return r->n_beams && !r->generates_nothing ? r->n_beams : is_one ? 1 : r->best_of;
 }
 
 static int64_t n_tokens_max(const struct session_request *r, int32_t context)
 {
     int64_t room = context - (int64_t)r->n_prompt;
+    room = r->generates_nothing ? 0 : room;
     return r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
 }
 
@@ -129,7 +137,7 @@ size_t session_n_blocks(const struct session_request *r, int32_t context)
 void session_attach(struct session *s)
 {
     struct kvcache *c = s->choices[0].cache;
-    if ((size_t)kvcache_len(c) == s->n_evaluated) {
+    if (!s->echo && (size_t)kvcache_len(c) == s->n_evaluated) {
         kvpool_forgo(&s->account, kvcache_attach(c, s->prompt, s->n_prompt));
         s->n_evaluated = (size_t)kvcache_len(c);
     }
@@ -162,6 +170,7 @@ bool session_new(struct session **out, const struct session_request *r,
     s->account.pool = e->pool;
     s->n_blocks_choice = n_blocks_choice(r, e->context);
     s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
+    s->generates_nothing = r->generates_nothing;
     s->n_tokens_max = n_tokens_max(r, e->context);
     s->n = r->n;
     s->n_distribution = r->n_distribution;
@@ -197,6 +206,7 @@ void session_release(struct session *s)
     free(s->prompt);
     free(s->top);
     session_beam_free(s->beam);
+    session_echo_free(s->echo);
     free(s->mask);
     sampler_config_release(&s->sampling);
     free(s);
@@ -230,7 +240,9 @@ static void fill_finish(const struct session_choice *c, struct session_event *ev
     *ev = (struct session_event){.kind = SESSION_FINISH,
                                  .finish = c->finish,
                                  .matched_stop = c->matched_stop,
-                                 .n_generated = c->n_generated};
+                                 .n_generated = c->n_generated,
+                                 .n_guessed = c->n_guessed,
+                                 .n_guessed_right = c->n_guessed_right};
 }
 
 /* Text, and the tokens that are ready. */
@@ -564,6 +576,9 @@ bool session_accept(struct session *s, struct session_choice *c, int32_t id,
         return true;
     }
     c->last = id;
+    if (c->speculate) {
+        speculate_push(c->speculate, id);
+    }
     /* n_tokens_max is what was asked for or what the context has room for, whichever is less: both
      * end with "length". */
     return c->n_generated < s->n_tokens_max || end_choice(s, c, "length", err);
@@ -600,6 +615,66 @@ void session_advance(struct session *s, struct session_choice *c, const float *l
     if (!ok) {
         session_fail(s, &err);
     }
+}
+
+/* ---- guesses */
+
+void session_speculate(struct session *s, double row_cost, struct draft *d)
+{
+    if (s->beam || s->n_distribution) {
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_choices; i++) {
+        struct speculate *p = malloc(sizeof *p);
+        if (!p) {
+            return;
+        }
+        speculate_init(p, row_cost);
+        for (size_t j = 0; j < s->n_prompt; j++) {
+            speculate_push(p, s->prompt[j]);
+        }
+        s->choices[i].speculate = p;
+        if (d) {
+            s->choices[i].draft =
+                draft_sequence_new(d, (int32_t)((int64_t)s->n_prompt + s->n_tokens_max));
+        }
+    }
+}
+
+size_t session_guess(const struct session *s, struct session_choice *c, int32_t *tokens,
+                     size_t n_max)
+{
+    /* the last token of all is drawn, never evaluated */
+    size_t n_useful = (size_t)(s->n_tokens_max - c->n_generated - 1), n = 0;
+    n_max = n_max < n_useful ? n_max : n_useful;
+    if (c->speculate) {
+        n = speculate_guess(c->speculate, tokens, n_max);
+    }
+    if (n == 0 && c->draft && !c->speculate->is_over) {
+        n = draft_guess(c->draft, c->speculate->tokens, c->speculate->n, tokens, n_max);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (session_is_end(s, tokens[i])) {
+            n = i;
+        }
+    }
+    c->has_erred = false;
+    c->n_guessed += (int64_t)n;
+    return n;
+}
+
+bool session_guess_holds(const struct session *s, struct session_choice *c, int32_t token)
+{
+    if (c->is_done || c->has_erred) {
+        return false;
+    }
+    if (c->last == token) {
+        c->n_guessed_right++;
+        return true;
+    }
+    c->has_erred = true;
+    kvcache_truncate(c->cache, (int32_t)((int64_t)s->n_prompt + c->n_generated - 1));
+    return false;
 }
 
 /* The given tokens are c's first ones. */
@@ -642,14 +717,18 @@ static bool distribute(struct session *s, const float *logits, struct engine_err
     return true;
 }
 
-void session_begin(struct session *s, const float *logits)
+bool session_wants_logits(const struct session *s, size_t i)
 {
-    struct engine_error err = {.code = ENGINE_OK};
+    return (s->echo && s->logprobs) || i + 1 == s->n_prompt;
+}
+
+static bool begin(struct session *s, const float *logits, struct engine_error *err)
+{
     if (s->n_distribution) {
-        if (!distribute(s, logits, &err)) {
-            session_fail(s, &err);
-        }
-        return;
+        return distribute(s, logits, err);
+    }
+    if (s->generates_nothing) {
+        return end_choice(s, &s->choices[0], "length", err);
     }
     uint32_t n = s->beam ? 1 : s->n_choices; /* one hypothesis, which is empty */
     for (uint32_t i = 1; i < n; i++) {
@@ -657,5 +736,18 @@ void session_begin(struct session *s, const float *logits)
     }
     for (uint32_t i = 0; i < n && !s->is_done; i++) {
         session_advance(s, &s->choices[i], logits);
+    }
+    return true;
+}
+
+void session_prompted(struct session *s, const float *logits)
+{
+    struct engine_error err = {.code = ENGINE_OK};
+    bool ok = !s->echo || session_echo_take(s, logits, &err);
+    if (ok && s->n_evaluated == s->n_prompt) {
+        ok = begin(s, logits, &err);
+    }
+    if (!ok) {
+        session_fail(s, &err);
     }
 }

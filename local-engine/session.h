@@ -8,8 +8,10 @@
 #ifndef ISOTHERM_SESSION_H
 #define ISOTHERM_SESSION_H
 
+#include "draft.h"
 #include "engine.h"
 #include "kvcache.h"
+#include "speculate.h"
 #include "utf8.h"
 
 /* Where a token's text lies in the choice's decoded text. */
@@ -18,6 +20,7 @@ struct session_span {
 };
 
 struct session_beam; /* session_beam.h */
+struct session_echo; /* session_echo.h */
 
 struct session_choice {
     uint32_t stream; /* its random stream */
@@ -26,6 +29,10 @@ struct session_choice {
     struct stop *stop;
     struct constrain_state *constraint; /* NULL: none */
     int32_t last;                       /* to be evaluated next */
+    struct speculate *speculate;        /* NULL: nothing is guessed */
+    struct draft_sequence *draft;       /* NULL: no draft model. Asked where there is no guess */
+    int64_t n_guessed, n_guessed_right;
+    bool has_erred; /* in this step: the drawn token was not the guessed one */
     bool is_done;
     bool is_idle;       /* with a beam: nothing of it is to be evaluated now */
     const char *finish; /* once is_done */
@@ -67,7 +74,9 @@ struct session {
     struct kvaccount account;  /* of the choices' caches */
     size_t n_blocks_choice;    /* what a choice may need beside the prompt */
     struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
-    uint32_t turn;             /* whose row comes first in the next batch, when not all fit */
+    struct session_echo *echo; /* NULL: the prompt is not told */
+    bool generates_nothing;
+    uint32_t turn; /* whose row comes first in the next batch, when not all fit */
     bool is_done;
     uint8_t *mask; /* [n_vocab] with a constraint */
 };
@@ -91,11 +100,25 @@ ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_r
 void session_release(struct session *s);
 /* Of the prompt's next blocks those that others have evaluated. */
 void session_attach(struct session *s);
-/* The prompt is evaluated, and these are the logits [n_vocab] after it: draws a first token of each
- * choice. What goes wrong becomes an error event and the session's end. */
-void session_begin(struct session *s, const float *logits);
-/* The same for the next token of c. */
+/* Whether the logits after token i of the prompt are wanted. */
+bool session_wants_logits(const struct session *s, size_t i);
+/* Logits [n_vocab] that were wanted, after the first s->n_evaluated tokens of the prompt. After the
+ * last one a first token of each choice is drawn. What goes wrong becomes an error event and the
+ * session's end. */
+void session_prompted(struct session *s, const float *logits);
+/* The logits after c's last token: draws the next one. */
 void session_advance(struct session *s, struct session_choice *c, const float *logits);
+/* Guesses from now on, where that may be of use; row_cost: see speculate_init(); d: NULL, or the
+ * draft model that is asked where nothing is found. For a session with no token yet. Without memory
+ * there are no guesses. */
+void session_speculate(struct session *s, double row_cost, struct draft *d);
+/* The tokens after c->last, guessed: those whose logits may be of use, at most n_max. */
+size_t session_guess(const struct session *s, struct session_choice *c, int32_t *tokens,
+                     size_t n_max);
+/* For each guessed token of c in order, once the logits before it were handed over: whether it is
+ * the one that was drawn, so that its own logits count. Where it is not, the cache forgets it and
+ * what follows it, and no later one holds. */
+bool session_guess_holds(const struct session *s, struct session_choice *c, int32_t token);
 void session_fail(struct session *s, const struct engine_error *err);
 
 /* ---- for session_beam.c */

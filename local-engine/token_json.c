@@ -43,3 +43,32 @@ json_t *token_json(const struct tokenizer *t, int32_t id, bool is_first)
                               : token_json_text(bytes, n),
                      "bytes", byte_list(bytes, n));
 }
+
+static json_t *with_logprob(const struct tokenizer *t, int32_t id, bool is_first, json_t *logprob)
+{
+    json_t *o = token_json(t, id, is_first);
+    if (json_object_set_new(o, "logprob", logprob) != 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+json_t *token_json_logprobs(const struct tokenizer *t, const struct session_token *token,
+                            size_t n_top)
+{
+    bool is_scored = !token->is_unscored, is_made = true;
+    json_t *top = json_array(),
+           *o = with_logprob(t, token->id, token->is_first,
+                             is_scored ? json_real(token->logprob) : json_null());
+    for (size_t k = 0; is_scored && is_made && k < n_top && token->top[k].id >= 0; k++) {
+        is_made = json_array_append_new(top, with_logprob(t, token->top[k].id, token->is_first,
+                                                          json_real(token->top[k].logprob))) == 0;
+    }
+    if (!is_made || json_object_set(o, "top", top) != 0) {
+        json_decref(o);
+        o = NULL;
+    }
+    json_decref(top);
+    return o;
+}

@@ -117,11 +117,57 @@ static bool open_config(const char *folder, const char *name, json_t **out,
     return done;
 }
 
-/* ---- building */
-
 struct configs {
     json_t *tokenizer, *generation, *model;
 };
+
+static void release_configs(struct configs *c)
+{
+    json_decref(c->tokenizer);
+    json_decref(c->generation);
+    json_decref(c->model);
+}
+
+struct tokenizer_files {
+    struct filemap json;
+    struct configs configs;
+};
+
+bool tokenizer_files_open(struct tokenizer_files **out, const char *folder,
+                          struct engine_error *err)
+{
+    struct tokenizer_files *f = calloc(1, sizeof *f);
+    if (!f) {
+        return engine_fail(err, ENGINE_NOMEM, "", "out of memory");
+    }
+    struct configs *c = &f->configs;
+    if (!map_json(&f->json, folder, err) ||
+        !open_config(folder, "tokenizer_config.json", &c->tokenizer, err) ||
+        !open_config(folder, "generation_config.json", &c->generation, err) ||
+        !open_config(folder, "config.json", &c->model, err)) {
+        tokenizer_files_close(f);
+        return false;
+    }
+    *out = f;
+    return true;
+}
+
+void tokenizer_files_close(struct tokenizer_files *f)
+{
+    if (f) {
+        release_configs(&f->configs);
+        filemap_close(&f->json);
+        free(f);
+    }
+}
+
+const unsigned char *tokenizer_files_json(const struct tokenizer_files *f, size_t *n)
+{
+    *n = f->json.n;
+    return f->json.bytes;
+}
+
+/* ---- building */
 
 static bool read_unk(struct tokenizer *t, const struct tokenizer_parts *p, struct engine_error *err)
 {
@@ -211,24 +257,20 @@ static bool build(struct tokenizer **out, const char *json, size_t len, const st
     return true;
 }
 
-static void release_configs(struct configs *c)
+bool tokenizer_files_read(const struct tokenizer_files *f, struct tokenizer **out,
+                          struct engine_error *err)
 {
-    json_decref(c->tokenizer);
-    json_decref(c->generation);
-    json_decref(c->model);
+    return build(out, (const char *)f->json.bytes, f->json.n, &f->configs, err);
 }
 
 bool tokenizer_open(struct tokenizer **out, const char *folder, struct engine_error *err)
 {
-    struct configs c = {0};
-    struct filemap map = {0};
-    bool done = map_json(&map, folder, err) &&
-                open_config(folder, "tokenizer_config.json", &c.tokenizer, err) &&
-                open_config(folder, "generation_config.json", &c.generation, err) &&
-                open_config(folder, "config.json", &c.model, err) &&
-                build(out, (const char *)map.bytes, map.n, &c, err);
-    release_configs(&c);
-    filemap_close(&map);
+    struct tokenizer_files *f;
+    if (!tokenizer_files_open(&f, folder, err)) {
+        return false;
+    }
+    bool done = tokenizer_files_read(f, out, err);
+    tokenizer_files_close(f);
     return done;
 }
 

@@ -20,6 +20,16 @@ struct tokenizer;
  * bos, eos, add_bos_token where they are there). */
 ENGINE_WARN_UNUSED bool tokenizer_open(struct tokenizer **out, const char *folder,
                                        struct engine_error *err);
+/* In two steps, for who may open nothing later: the files, mapped and looked at, then the tokenizer
+ * that they describe, which outlives them. */
+struct tokenizer_files;
+ENGINE_WARN_UNUSED bool tokenizer_files_open(struct tokenizer_files **out, const char *folder,
+                                             struct engine_error *err);
+void tokenizer_files_close(struct tokenizer_files *f);
+ENGINE_WARN_UNUSED bool tokenizer_files_read(const struct tokenizer_files *f,
+                                             struct tokenizer **out, struct engine_error *err);
+/* The bytes of tokenizer.json; borrowed. */
+const unsigned char *tokenizer_files_json(const struct tokenizer_files *f, size_t *n);
 /* The same from bytes in memory, for fuzzing; config may be NULL. */
 ENGINE_WARN_UNUSED bool tokenizer_parse(struct tokenizer **out, const char *json, size_t len,
                                         const char *config, size_t config_len,

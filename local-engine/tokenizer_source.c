@@ -47,15 +47,44 @@ static bool from_json(struct tokenizer **out, const struct gguf *g, struct engin
     return ok || engine_fail(err, ENGINE_NOMEM, "", "out of memory for the tokenizer");
 }
 
-bool tokenizer_source_open(struct tokenizer **out, const struct weights *w,
+bool tokenizer_source_open(struct tokenizer_source *out, const struct weights *w,
                            struct engine_error *err)
 {
     const struct gguf *g = weights_gguf(w);
-    if (g && gguf_has(g, TOKENIZER_SOURCE_JSON)) {
-        return from_json(out, g, err);
+    struct tokenizer_files *files = NULL;
+    bool is_own = g && (gguf_has(g, TOKENIZER_SOURCE_JSON) || gguf_has(g, "tokenizer.ggml.model"));
+    if (!is_own && !tokenizer_files_open(&files, weights_folder(w), err)) {
+        return false;
     }
-    if (g && gguf_has(g, "tokenizer.ggml.model")) {
-        return tokenizer_from_gguf(out, g, err);
+    *out = (struct tokenizer_source){w, files};
+    return true;
+}
+
+void tokenizer_source_close(struct tokenizer_source *s)
+{
+    tokenizer_files_close(s->files);
+    *s = (struct tokenizer_source){NULL, NULL};
+}
+
+bool tokenizer_source_read(const struct tokenizer_source *s, struct tokenizer **out,
+                           struct engine_error *err)
+{
+    if (s->files) {
+        return tokenizer_files_read(s->files, out, err);
     }
-    return tokenizer_open(out, weights_folder(w), err);
+    const struct gguf *g = weights_gguf(s->weights);
+    return gguf_has(g, TOKENIZER_SOURCE_JSON) ? from_json(out, g, err)
+                                              : tokenizer_from_gguf(out, g, err);
+}
+
+bool tokenizer_source_tokenizer(struct tokenizer **out, const struct weights *w,
+                                struct engine_error *err)
+{
+    struct tokenizer_source s;
+    if (!tokenizer_source_open(&s, w, err)) {
+        return false;
+    }
+    bool ok = tokenizer_source_read(&s, out, err);
+    tokenizer_source_close(&s);
+    return ok;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 bool weights_type(const char *name, enum kernels_type *type)
@@ -164,9 +165,9 @@ const char *weights_label(const struct weights *w)
 }
 
 /* Files in the order of their names: a .gguf file is alone. */
-static const unsigned char *file_bytes(const struct weights *w, size_t i, size_t *n)
+static const struct filemap *file_of(const struct weights *w, size_t i)
 {
-    return w->gguf ? gguf_bytes(w->gguf, n) : safetensors_bytes(w->shard[i], n);
+    return w->gguf ? gguf_file(w->gguf) : safetensors_file(w->shard[i]);
 }
 
 static size_t n_files(const struct weights *w)
@@ -178,23 +179,56 @@ uint64_t weights_file_bytes(const struct weights *w)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n_files(w); i++) {
-        size_t n;
-        (void)file_bytes(w, i, &n);
-        sum += n;
+        sum += file_of(w, i)->n;
     }
     return sum;
+}
+
+void weights_need(const struct weights *w)
+{
+    for (size_t i = 0; i < n_files(w); i++) {
+        const struct filemap *f = file_of(w, i);
+        void *p = (void *)(uintptr_t)f->bytes;
+        if (madvise(p, f->n, MADV_POPULATE_READ) != 0) {
+            (void)madvise(p, f->n, MADV_WILLNEED); /* an old kernel: it begins to, at least */
+        }
+    }
+}
+
+void weights_forget(const struct weights *w)
+{
+    for (size_t i = 0; i < n_files(w); i++) {
+        const struct filemap *f = file_of(w, i);
+        (void)madvise((void *)(uintptr_t)f->bytes, f->n, MADV_DONTNEED); /* nothing is lost */
+    }
+}
+
+static void finish_hash(struct sha256 *sum, char hex[65])
+{
+    unsigned char digest[32];
+    sha256_final(sum, digest);
+    sha256_hex(digest, hex);
+}
+
+void weights_identity(const struct weights *w, char hex[65])
+{
+    struct sha256 sum;
+    sha256_init(&sum);
+    for (size_t i = 0; i < n_files(w); i++) {
+        const struct filemap *f = file_of(w, i);
+        uint64_t id[] = {f->device, f->inode, f->n, (uint64_t)f->changed_ns};
+        sha256_update(&sum, id, sizeof id);
+    }
+    finish_hash(&sum, hex);
 }
 
 void weights_hash(const struct weights *w, char hex[65])
 {
     struct sha256 sum;
-    unsigned char digest[32];
     sha256_init(&sum);
     for (size_t i = 0; i < n_files(w); i++) {
-        size_t n;
-        const unsigned char *bytes = file_bytes(w, i, &n);
-        sha256_update(&sum, bytes, n);
+        const struct filemap *f = file_of(w, i);
+        sha256_update(&sum, f->bytes, f->n);
     }
-    sha256_final(&sum, digest);
-    sha256_hex(digest, hex);
+    finish_hash(&sum, hex);
 }

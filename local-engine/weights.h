@@ -80,8 +80,14 @@ const char *weights_folder(const struct weights *w);
  * "NAME.gguf". */
 const char *weights_label(const struct weights *w);
 uint64_t weights_file_bytes(const struct weights *w); /* of all files with tensors */
+/* Reads them into memory, so that who computes does not wait for the disk. */
+void weights_need(const struct weights *w);
+/* Gives the memory of what was read back; what is read again comes from the files again. */
+void weights_forget(const struct weights *w);
 /* Hex SHA-256 of the file with the tensors; of several, of their bytes in the order of their names.
  * Reads them all. */
 void weights_hash(const struct weights *w, char hex[65]);
+/* Hex; of which files these are and when they were changed last, without reading them. */
+void weights_identity(const struct weights *w, char hex[65]);
 
 #endif

@@ -1,5 +1,6 @@
 /* api_models.c - GET /v1/models: every reachable model with what its provider takes of each
- * parameter (of a retired one: took on its last day), and where that is known from. */
+ * parameter (of a retired one: took on its last day), and where that is known from; of a local one
+ * whether it is loaded, and what it takes. */
 #include "gateway/prepare.h"
 #include "routes.h"
 
@@ -51,10 +52,14 @@ static json_t *model_json(struct gateway *g, const struct prepare_env *env, cons
                              r.retired_on, &r, &e)) {
         return NULL;
     }
-    return json_pack("{s:s,s:s,s:I,s:s,s:{s:s,s:s,s:s?,s:o}}", "id", name, "object", "model",
-                     "created", (json_int_t)(g->started_us / 1000000), "owned_by", t.provider_name,
-                     "isotherm", "model", t.name, "dialect", t.provider->dialect, "retired_on",
-                     retired.on, "parameters", parameters_json(&r));
+    json_t *own = json_pack("{s:s,s:s,s:s?,s:o}", "model", t.name, "dialect", t.provider->dialect,
+                            "retired_on", retired.on, "parameters", parameters_json(&r));
+    if (own && !t.base_url && g->engine) {
+        (void)json_object_update_new(own, engine_child_model(g->engine, t.model));
+    }
+    return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", name, "object", "model", "created",
+                     (json_int_t)(g->started_us / 1000000), "owned_by", t.provider_name, "isotherm",
+                     own);
 }
 
 static void add(struct gateway *g, const struct prepare_env *env, json_t *list, const char *name)

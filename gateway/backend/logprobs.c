@@ -20,6 +20,12 @@ static json_t *bounded(const json_t *v)
     return json_real(d < 0 ? d : 0.0); /* also turns -0.0 into 0 */
 }
 
+/* The first token of an echoed prompt has none. */
+static json_t *bounded_or_null(const json_t *v)
+{
+    return json_is_null(v) ? json_null() : bounded(v);
+}
+
 /* The bytes of a token's text. A replacement character means that they are not known. */
 static json_t *bytes_of(const json_t *token)
 {
@@ -62,14 +68,15 @@ static json_t *top_items(const json_t *list)
     return out;
 }
 
-static json_t *chat_items(const json_t *list, const char *top_key)
+static json_t *chat_items(const json_t *list, const char *top_key,
+                          json_t *(*logprob)(const json_t *))
 {
     json_t *out = json_array();
     size_t i;
     json_t *t;
     json_array_foreach ((json_t *)list, i, t) {
         (void)json_array_append_new(
-            out, make_item(json_object_get(t, "token"), bounded(json_object_get(t, "logprob")),
+            out, make_item(json_object_get(t, "token"), logprob(json_object_get(t, "logprob")),
                            json_object_get(t, "bytes"), top_items(json_object_get(t, top_key))));
     }
     return out;
@@ -106,8 +113,7 @@ static json_t *legacy_items(const json_t *lp, const json_t *tokens)
                  *tops = json_object_get(lp, "top_logprobs");
     json_t *out = json_array();
     for (size_t i = 0; i < json_array_size(tokens); i++) {
-        const json_t *v = json_array_get(values, i);
-        json_t *logprob = json_is_null(v) ? json_null() : bounded(v);
+        json_t *logprob = bounded_or_null(json_array_get(values, i));
         (void)json_array_append_new(out, make_item(json_array_get(tokens, i), logprob, NULL,
                                                    legacy_top(json_array_get(tops, i))));
     }
@@ -156,7 +162,7 @@ json_t *logprobs_items(const json_t *lp, const char *text)
     }
     const json_t *content = json_object_get(lp, "content"), *tokens = json_object_get(lp, "tokens");
     if (json_is_array(content)) {
-        return none_if_empty(chat_items(content, "top_logprobs"));
+        return none_if_empty(chat_items(content, "top_logprobs", bounded));
     }
     const json_t *chosen = json_object_get(lp, "chosenCandidates");
     if (json_is_array(chosen)) {
@@ -216,5 +222,5 @@ json_t *logprobs_text_item(const json_t *token, const json_t *others)
 
 json_t *logprobs_engine_items(const json_t *tokens)
 {
-    return json_is_array(tokens) ? none_if_empty(chat_items(tokens, "top")) : NULL;
+    return json_is_array(tokens) ? none_if_empty(chat_items(tokens, "top", bounded_or_null)) : NULL;
 }

@@ -1,8 +1,8 @@
 /* logprobs.h - every shape of log-probabilities -> OpenAI's chat items. Pure.
  *
  * An item is {token, logprob, bytes, top_logprobs}: logprob a finite number from -9999 to 0 (null
- * only where a legacy list has null: the first token of an echoed prompt), bytes an array or null,
- * top_logprobs always an array.
+ * only where a legacy list or the engine has null: the first token of an echoed prompt), bytes an
+ * array or null, top_logprobs always an array.
  */
 #ifndef ISOTHERM_LOGPROBS_H
 #define ISOTHERM_LOGPROBS_H

@@ -96,6 +96,21 @@ static const struct key keys[] = {
      "The local engine; null for the isotherm-engine beside the program.", true},
     {"engine_threads", "0", 0, 256, "Threads of the local engine, 0 to 256; 0 is one a core.",
      true},
+    {"memory_max", "0", 0, INT64_MAX,
+     "Bytes that all loaded local models may take together: the files, and about 200 bytes a token "
+     "of the\n"
+     "vocabulary; caches of running requests come on top. 0 is no limit. A model is loaded when a "
+     "request\n"
+     "names it, the first one at once; where there is no room the least recently used one is "
+     "unloaded.",
+     true},
+    {"engine_speculation", "lookup", 0, 0,
+     "What the local engine does beside the next token: lookup guesses those after it from what "
+     "prompt and\n"
+     "answer have said before and evaluates them together, which is faster where text repeats; off "
+     "does not.\n"
+     "Answers are the same.",
+     true},
     {"on_out_of_range", "clamp", 0, 0,
      "A value outside the provider's range: clamp sends the nearest allowed one, reject answers "
      "400,\n"
@@ -174,6 +189,11 @@ static const struct key keys[] = {
      "                          # mistral-v1 mistral-v3 mistral-v3-tekken mistral-v7 "
      "mistral-v7-tekken gemma\n"
      "                          # gemma3 phi3 phi3-v1 zephyr deepseek-v2 deepseek-v3 deepseek-r1\n"
+     "    draft_model: null     # path of a smaller model with the same vocabulary: it guesses "
+     "tokens "
+     "that this one\n"
+     "                          # then evaluates together, where engine_speculation is not off; "
+     "answers are the same\n"
      "    kv_type: f32          # how keys and values are kept: f32, or f16 in half the memory "
      "(other "
      "answers)\n"
@@ -243,6 +263,7 @@ static const cyaml_schema_value_t alias_value = {
 static const cyaml_schema_field_t model_fields[] = {NEEDED_STRING(config_model, name),
                                                     NEEDED_STRING(config_model, path),
                                                     OPTIONAL_STRING(config_model, chat_template),
+                                                    OPTIONAL_STRING(config_model, draft_model),
                                                     OPTIONAL_STRING(config_model, kv_type),
                                                     OPTIONAL_STRING(config_model, kv_memory),
                                                     CYAML_FIELD_END};
@@ -262,6 +283,8 @@ static const cyaml_schema_field_t fields[] = {
     STRING(config, records_on_failure),
     OPTIONAL_STRING(config, engine_program),
     NUMBER(engine_threads),
+    CYAML_FIELD_INT("memory_max", CYAML_FLAG_OPTIONAL, struct config, memory_max),
+    STRING(config, engine_speculation),
     STRING(config, on_out_of_range),
     STRING(config, on_unsupported),
     STRING(config, on_many),
@@ -705,6 +728,7 @@ static bool same_models(const struct config *a, const struct config *b)
         same = same_text(a->models[i].name, b->models[i].name) &&
                same_text(a->models[i].path, b->models[i].path) &&
                same_text(a->models[i].chat_template, b->models[i].chat_template) &&
+               same_text(a->models[i].draft_model, b->models[i].draft_model) &&
                same_text(a->models[i].kv_type, b->models[i].kv_type) &&
                same_text(a->models[i].kv_memory, b->models[i].kv_memory);
     }

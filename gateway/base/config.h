@@ -70,6 +70,7 @@ struct config_alias {
 /* local models: local/<name>; the first is `local` */
 struct config_model {
     char *name, *path;
+    char *draft_model;   /* path of a smaller one that guesses for it; NULL: none */
     char *chat_template; /* a name of local-engine/chat_style.c; NULL: as the model's files say */
     char *kv_type;       /* of keys and values: f32 or f16; NULL: f32 */
     char *kv_memory;     /* for all of them, as config_bytes() reads it; NULL: the engine decides */
@@ -89,6 +90,8 @@ struct config {
     char *records_on_failure;
     char *engine_program; /* NULL: beside the program */
     unsigned engine_threads;
+    int64_t memory_max;       /* bytes of all loaded local models; 0: no limit */
+    char *engine_speculation; /* off lookup */
     char *on_out_of_range, *on_unsupported, *on_many; /* default policy, words of the contract */
     char *fallback; /* model name of the fallback target: "local" */
     unsigned body_bytes_max, in_flight_max, connect_ms, first_byte_ms, idle_ms,

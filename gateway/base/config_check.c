@@ -474,6 +474,7 @@ bool config_check(const struct config *c, const struct config_places *pl, struct
     static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
     static const char *const on_failure[] = {"refuse", "flag", NULL};
     static const char *const learn[] = {"off", "suggest", "apply", NULL};
+    static const char *const speculation[] = {"off", "lookup", NULL};
     static const char *const on_range[] = {"clamp", "reject", "local", NULL};
     static const char *const on_unsupported[] = {"local", "drop", "reject", NULL};
     static const char *const on_many[] = {"calls", "local", NULL};
@@ -485,6 +486,7 @@ bool config_check(const struct config *c, const struct config_places *pl, struct
     return check_socket(&k) && check_word(&k, "log_level", c->log_level, levels) &&
            check_word(&k, "catalog_learn", c->catalog_learn, learn) &&
            check_word(&k, "records_on_failure", c->records_on_failure, on_failure) &&
+           check_word(&k, "engine_speculation", c->engine_speculation, speculation) &&
            check_word(&k, "on_out_of_range", c->on_out_of_range, on_range) &&
            check_word(&k, "on_unsupported", c->on_unsupported, on_unsupported) &&
            check_word(&k, "on_many", c->on_many, on_many) && check_lists(&k) &&

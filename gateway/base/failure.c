@@ -77,32 +77,34 @@ bool failure_from_catalog(struct failure *f, const struct catalog_error *e)
 }
 
 /* Status of an engine's error by its stable word; anything else is our own fault. */
-static int engine_status(const char *code)
+static int engine_status(const char *code, int *retry_after_s)
 {
     static const struct {
         enum engine_code code;
-        int status;
+        int status, retry_after_s;
     } map[] = {
-        {ENGINE_BAD_PARAM, 400}, {ENGINE_CONTEXT_FULL, 400}, {ENGINE_NO_CANDIDATE, 400},
-        {ENGINE_NOMEM, 503},     {ENGINE_BUSY, 503},         {ENGINE_CANCELLED, 503},
-        {ENGINE_BAD_FILE, 503},  {ENGINE_IO, 503},           {ENGINE_NONFINITE, 500},
+        {ENGINE_BAD_PARAM, 400, 0}, {ENGINE_CONTEXT_FULL, 400, 0}, {ENGINE_NO_CANDIDATE, 400, 0},
+        {ENGINE_NOMEM, 503, 1},     {ENGINE_BUSY, 503, 1},         {ENGINE_CANCELLED, 503, 1},
+        {ENGINE_BAD_FILE, 503, 0},  {ENGINE_IO, 503, 0},           {ENGINE_NONFINITE, 500, 0},
     };
     for (size_t i = 0; i < sizeof map / sizeof *map; i++) {
         if (strcmp(engine_code_name(map[i].code), code) == 0) {
+            *retry_after_s = map[i].retry_after_s;
             return map[i].status;
         }
     }
+    *retry_after_s = 0;
     return 500;
 }
 
 bool failure_from_engine_words(struct failure *f, const char *code, const char *param,
                                const char *text)
 {
-    int status = engine_status(code);
+    int retry_after_s, status = engine_status(code, &retry_after_s);
     bool was_set = f && f->status;
     (void)failure_set(f, status, code, param, "%s", text);
-    if (f && !was_set && status == 503) {
-        f->retry_after_s = 1;
+    if (f && !was_set) {
+        f->retry_after_s = retry_after_s;
     }
     return false;
 }

@@ -341,6 +341,56 @@ static bool is_too_deep(const char *p, size_t len)
     return false;
 }
 
+/* An integer that was read as a double for the sake of another one that is too large; NULL: it is
+ * none, a double may not hold all its digits, or there is no memory: it stays as it is. */
+static json_t *integer_of(const json_t *v)
+{
+    double d = json_real_value(v);
+    return json_is_real(v) && fabs(d) < 0x1p53 && floor(d) == d ? json_integer((json_int_t)d)
+                                                                : NULL;
+}
+
+/* So that only the one that is too large is named. LIMIT_NESTING bounds the recursion. */
+static void restore_integers(json_t *v)
+{
+    for (void *at = json_object_iter(v); at; at = json_object_iter_next(v, at)) {
+        json_t *i = integer_of(json_object_iter_value(at));
+        if (i) {
+            (void)json_object_iter_set_new(v, at, i); /* cannot fail: the key is there */
+        } else {
+            restore_integers(json_object_iter_value(at));
+        }
+    }
+    for (size_t k = 0; k < json_array_size(v); k++) {
+        json_t *i = integer_of(json_array_get(v, k));
+        if (i) {
+            (void)json_array_set_new(v, k, i);
+        } else {
+            restore_integers(json_array_get(v, k));
+        }
+    }
+}
+
+/* Counts down for each value; false: n were not enough. As deep as a body at most. */
+static bool count_down(const json_t *v, size_t *n)
+{
+    bool ok = *n > 0;
+    *n -= ok;
+    json_t *object = (json_t *)v; /* jansson's iterators lack const; nothing is changed */
+    for (void *at = json_object_iter(object); ok && at; at = json_object_iter_next(object, at)) {
+        ok = count_down(json_object_iter_value(at), n);
+    }
+    for (size_t i = 0; ok && i < json_array_size(v); i++) {
+        ok = count_down(json_array_get(v, i), n);
+    }
+    return ok;
+}
+
+bool jsonio_has_more(const json_t *v, size_t n)
+{
+    return !count_down(v, &n);
+}
+
 json_t *jsonio_parse(const char *p, size_t len, struct failure *f)
 {
     if (is_too_deep(p, len)) {
@@ -353,6 +403,7 @@ json_t *jsonio_parse(const char *p, size_t len, struct failure *f)
     if (!v && json_error_code(&e) == json_error_numeric_overflow) {
         v = json_loadb(p, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL,
                        &e);
+        restore_integers(v);
     }
     if (!v) {
         bool is_null = json_error_code(&e) == json_error_null_character;

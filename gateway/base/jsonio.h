@@ -22,6 +22,9 @@ size_t jsonio_format_double(double d, char out[JSONIO_DOUBLE_MAX]);
  * NULL: failure 400 that names the place. */
 json_t *jsonio_parse(const char *p, size_t len, struct failure *f);
 
+/* Whether it holds more than n values, itself included. */
+bool jsonio_has_more(const json_t *v, size_t n);
+
 /* Sets `value` (taken over) at a dotted path ("generationConfig.topK"), making objects on the way.
  * false: memory, or a path through a value that is no object. */
 bool jsonio_set_path(json_t *object, const char *path, json_t *value);

@@ -3,11 +3,14 @@
 #ifndef ISOTHERM_LIMITS_H
 #define ISOTHERM_LIMITS_H
 
-#define LIMIT_BODY_BYTES       (16u << 20) /* a full 128k-token prompt with images as data URLs */
-#define LIMIT_HEADER_BYTES     (32u << 10) /* twice what browsers and SDKs send with large cookies */
-#define LIMIT_HEADER_SECONDS   10          /* a client that dribbles its header */
-#define LIMIT_BODY_SECONDS     60
-#define LIMIT_NESTING          64 /* levels of arrays and objects in a body: tools' schemas use about 20 */
+#define LIMIT_BODY_BYTES     (16u << 20) /* a full 128k-token prompt with images as data URLs */
+#define LIMIT_HEADER_BYTES   (32u << 10) /* twice what browsers and SDKs send with large cookies */
+#define LIMIT_HEADER_SECONDS 10          /* a client that dribbles its header */
+#define LIMIT_BODY_SECONDS   60
+#define LIMIT_NESTING        64 /* levels of arrays and objects in a body: tools' schemas use about 20 */
+#define LIMIT_FORM_VALUES                                                                          \
+    50000 /* of a schema or of tools: OpenAI takes 5,000 properties; a hundred thousand take       \
+             seconds */
 #define LIMIT_MESSAGES         4096
 #define LIMIT_STOPS            64   /* editors send a dozen */
 #define LIMIT_STOP_BYTES       1024 /* one stop string */

@@ -24,6 +24,12 @@ static const char usage[] =
     "      --min-tokens N  --ignore-eos\n"
     "      --n N  --best-of N     several answers; the best by mean log-probability\n"
     "      --use-beam-search  --num-beams N  --length-penalty X   a search in place of sampling\n"
+    "      --echo                 the prompt comes first; then --max-tokens may be 0\n"
+    "      --speculation WORD     lookup (default) or off: whether tokens are guessed from what "
+    "was said before;\n"
+    "                             the answer is the same\n"
+    "      --draft-model MODEL    a smaller model of the same vocabulary that guesses; the answer "
+    "is the same\n"
     "      --logprobs  --top-logprobs N  --logprobs-mode WORD   with --json\n" CTL_LOCAL_HELP_END;
 
 /* One answer while it comes. */
@@ -33,6 +39,7 @@ struct answer {
     const char *finish;
     const char *stop; /* the stop string that was met */
     int64_t n_tokens;
+    int64_t n_guessed, n_guessed_right;
 };
 
 struct run {
@@ -46,25 +53,14 @@ struct run {
 
 /* ---- events */
 
-static json_t *token_object(const struct run *r, int32_t id, bool is_first, double logprob)
-{
-    size_t n;
-    const char *p = tokenizer_piece(engine_tokenizer(r->local.engine), id, is_first, &n);
-    return json_pack("{s:i, s:o, s:f}", "id", (int)id, "token", token_json_text(p, n), "logprob",
-                     logprob);
-}
-
 static bool add_logprobs(struct run *r, struct answer *a, const struct session_event *ev)
 {
+    const struct tokenizer *t = engine_tokenizer(r->local.engine);
     a->logprobs = a->logprobs ? a->logprobs : json_array();
     for (size_t i = 0; i < ev->n_tokens; i++) {
-        const struct session_token *t = &ev->tokens[i];
-        json_t *token = token_object(r, t->id, t->is_first, t->logprob), *top = json_array();
-        for (size_t k = 0; k < (size_t)r->local.params.n_top_logprobs && t->top[k].id >= 0; k++) {
-            (void)json_array_append_new(top, token_object(r, t->top[k].id, t->is_first,
-                                                          t->top[k].logprob)); /* counted below */
-        }
-        if (json_object_set_new(token, "top", top) != 0 ||
+        json_t *token =
+            token_json_logprobs(t, &ev->tokens[i], (size_t)r->local.params.n_top_logprobs);
+        if (json_object_set_new(token, "id", json_integer(ev->tokens[i].id)) != 0 ||
             json_array_append_new(a->logprobs, token) != 0) {
             return false;
         }
@@ -81,6 +77,8 @@ static void on_event(const struct session_event *ev, void *ud)
     } else if (ev->kind == SESSION_FINISH) {
         a->finish = ev->finish;
         a->n_tokens = ev->n_generated;
+        a->n_guessed = ev->n_guessed;
+        a->n_guessed_right = ev->n_guessed_right;
         a->stop = ev->matched_stop >= 0 ? r->local.params.stops[ev->matched_stop] : NULL;
     } else if (r->streams) {
         if (ev->len > 0 &&
@@ -119,13 +117,16 @@ static bool compute(struct run *r)
 
 /* ---- output */
 
-static int64_t count_tokens(const struct run *r)
+/* Of all answers. */
+static struct answer count(const struct run *r)
 {
-    int64_t n = 0;
+    struct answer all = {.n_tokens = 0};
     for (int64_t i = 0; i < r->local.params.n; i++) {
-        n += r->answers[i].n_tokens;
+        all.n_tokens += r->answers[i].n_tokens;
+        all.n_guessed += r->answers[i].n_guessed;
+        all.n_guessed_right += r->answers[i].n_guessed_right;
     }
-    return n;
+    return all;
 }
 
 static json_t *answer_object(struct answer *a)
@@ -149,12 +150,15 @@ static bool print_json(struct run *r)
             return engine_fail(&r->err, ENGINE_NOMEM, "", "out of memory for the answer");
         }
     }
-    int64_t n = count_tokens(r);
-    json_t *o = json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:s}", "choices", list, "seed",
-                          (json_int_t)r->local.params.seed, "usage", "prompt_tokens",
-                          (json_int_t)r->local.n_prompt, "completion_tokens", (json_int_t)n,
-                          "total_tokens", (json_int_t)((int64_t)r->local.n_prompt + n),
-                          "fingerprint", engine_fingerprint(r->local.engine));
+    struct answer all = count(r);
+    int64_t n = all.n_tokens;
+    json_t *o =
+        json_pack("{s:o, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:s}", "choices", list, "seed",
+                  (json_int_t)r->local.params.seed, "usage", "prompt_tokens",
+                  (json_int_t)r->local.n_prompt, "completion_tokens", (json_int_t)n, "total_tokens",
+                  (json_int_t)((int64_t)r->local.n_prompt + n), "speculation", "proposed",
+                  (json_int_t)all.n_guessed, "accepted", (json_int_t)all.n_guessed_right,
+                  "fingerprint", engine_fingerprint(r->local.engine));
     struct buf out;
     buf_init(&out, OUTPUT_BYTES_MAX);
     bool ok = o && jsonio_write(&out, o) && buf_puts(&out, "\n") &&
@@ -180,7 +184,7 @@ static void print_texts(const struct run *r)
 
 static bool print(struct run *r)
 {
-    int64_t n = count_tokens(r);
+    int64_t n = count(r).n_tokens;
     if (r->o->is_json) {
         return print_json(r) &&
                (fflush(stdout) == 0 ||
@@ -232,12 +236,32 @@ static int run_with(const struct ctl_local_options *o)
     return status;
 }
 
+static bool take_speculation(const char *value, void *ud)
+{
+    struct ctl_local_options *o = ud;
+    return engine_speculation_parse(value, &o->speculation);
+}
+
+static bool take_draft(const char *value, void *ud)
+{
+    struct ctl_local_options *o = ud;
+    o->draft = value;
+    return *value != '\0';
+}
+
 int ctl_generate(int argc, char **argv)
 {
+    static const struct ctl_local_own own[] = {
+        {"speculation", "off or lookup", take_speculation},
+        {"draft-model", "a folder or a .gguf file", take_draft},
+    };
     struct ctl_local_options o = {.verb = "generate", .usage = usage};
-    int status = ctl_local_parse(&o, argc, argv, NULL, 0, NULL);
+    int status = ctl_local_parse(&o, argc, argv, own, sizeof own / sizeof *own, &o);
     if (status < 0 && json_object_get(o.params, "logprobs") && !o.is_json) {
         status = ctl_local_usage_error(&o, "%s needs --json", "--logprobs");
+    }
+    if (status < 0 && json_object_get(o.params, "echo") && o.is_chat) {
+        status = ctl_local_usage_error(&o, "%s needs a prompt that is no chat", "--echo");
     }
     status = status < 0 ? run_with(&o) : status;
     ctl_local_options_release(&o);

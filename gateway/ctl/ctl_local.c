@@ -2,6 +2,8 @@
 #include "gateway/ctl/ctl_local.h"
 
 #include "gateway/base/buf.h"
+#include "gateway/base/jsonio.h"
+#include "gateway/base/limits.h"
 #include "gateway/base/paths.h"
 #include "gateway/base/program.h"
 #include "local-engine/chat.h"
@@ -59,6 +61,7 @@ static const struct {
     {"sampler-order", "sampler_order", OPTION_WORD},
     {"no-repeat-ngram-size", "no_repeat_ngram_size", OPTION_INT},
     {"logit-bias", "logit_bias", OPTION_BIAS},
+    {"echo", "echo", OPTION_FLAG},
     {"logprobs", "logprobs", OPTION_FLAG},
     {"top-logprobs", "top_logprobs", OPTION_INT},
     {"logprobs-mode", "logprobs_mode", OPTION_WORD},
@@ -164,11 +167,34 @@ static bool add_bias(json_t *params, const char *name, const char *text)
     return json_object_set_new(collected(params, name, false), key, bias) == 0;
 }
 
-/* NULL: there is no such file, or it is no JSON; '-' is standard input. */
+static bool read_text(FILE *f, struct buf *b, struct engine_error *err)
+{
+    char bytes[1 << 16];
+    size_t n;
+    while ((n = fread(bytes, 1, sizeof bytes, f)) > 0) {
+        if (!buf_append(b, bytes, n)) {
+            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt is longer than %u MiB",
+                               PROMPT_BYTES_MAX >> 20);
+        }
+    }
+    return !ferror(f) ||
+           engine_fail(err, ENGINE_IO, "prompt", "standard input: %s", strerror(errno));
+}
+
+/* NULL: there is no such file, or it is no JSON that a request could hold; '-' is standard input.
+ */
 static json_t *read_schema(const char *path)
 {
-    return strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_DECODE_ANY, NULL)
-                                  : json_load_file(path, JSON_DECODE_ANY, NULL);
+    struct buf b;
+    struct failure why = {.status = 0};
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    buf_init(&b, LIMIT_BODY_BYTES);
+    json_t *schema = f && read_text(f, &b, NULL) && b.p ? jsonio_parse(b.p, b.len, &why) : NULL;
+    if (f && f != stdin) {
+        (void)fclose(f); /* it was only read */
+    }
+    buf_release(&b);
+    return schema;
 }
 
 /* false: the text is not what the parameter takes. */
@@ -332,20 +358,6 @@ bool ctl_local_find_model(const char *name, char *path, struct engine_error *err
                        "there is no '%s': give a model's folder or .gguf file with -m", path);
 }
 
-static bool read_stdin(struct buf *b, struct engine_error *err)
-{
-    char bytes[1 << 16];
-    size_t n;
-    while ((n = fread(bytes, 1, sizeof bytes, stdin)) > 0) {
-        if (!buf_append(b, bytes, n)) {
-            return engine_fail(err, ENGINE_BAD_PARAM, "prompt", "the prompt is longer than %u MiB",
-                               PROMPT_BYTES_MAX >> 20);
-        }
-    }
-    return !ferror(stdin) ||
-           engine_fail(err, ENGINE_IO, "prompt", "standard input: %s", strerror(errno));
-}
-
 static bool encode_chat(struct ctl_local *l, const struct ctl_local_options *o, struct slice text,
                         struct engine_error *err)
 {
@@ -389,7 +401,7 @@ static bool encode(struct ctl_local *l, const struct ctl_local_options *o, struc
     bool ok = true;
     struct slice text = slice_str(o->prompt);
     if (strcmp(o->prompt, "-") == 0) {
-        ok = read_stdin(&in, err);
+        ok = read_text(stdin, &in, err);
         text = in.len ? buf_slice(&in) : SLICE_LIT("");
     }
     ok = ok && (o->is_chat ? encode_chat(l, o, text, err) : encode_text(l, text, err));
@@ -415,12 +427,15 @@ static bool complete_params(json_t *params, struct engine_error *err)
 bool ctl_local_open(struct ctl_local *l, const struct ctl_local_options *o,
                     struct engine_error *err)
 {
-    char path[PATH_MAX];
-    struct engine_options options = {.n_threads = o->n_threads};
+    char path[PATH_MAX], draft[PATH_MAX];
+    struct engine_options options = {.n_threads = o->n_threads,
+                                     .speculation = o->speculation,
+                                     .draft_path = o->draft ? draft : NULL};
     *l = (struct ctl_local){.engine = NULL};
     sampler_config_init(&l->params.sampling);
     return complete_params(o->params, err) && link_params_parse(o->params, &l->params, err) &&
            ctl_local_find_model(o->model, path, err) &&
+           (!o->draft || ctl_local_find_model(o->draft, draft, err)) &&
            engine_open(&l->engine, path, &options, err) && encode(l, o, err);
 }
 

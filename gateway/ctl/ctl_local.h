@@ -43,7 +43,9 @@ struct ctl_local_options {
     const char *model, *prompt, *chat_template;
     bool is_chat, is_json;
     int n_threads;
-    json_t *params; /* owned */
+    enum engine_speculation speculation;
+    const char *draft; /* a model as `model`, or NULL */
+    json_t *params;    /* owned */
 };
 
 /* An option of the verb's own, with a value. */

@@ -52,7 +52,7 @@ static bool check_model(struct verify *v)
 static bool check_tokenizer(struct verify *v)
 {
     struct tokenizer *t = NULL;
-    bool ok = tokenizer_source_open(&t, v->weights, &v->err);
+    bool ok = tokenizer_source_tokenizer(&t, v->weights, &v->err);
     tokenizer_close(t);
     return ok;
 }

@@ -15,6 +15,7 @@
 
 #include "gateway/base/buf.h"
 #include "gateway/base/log.h"
+#include "known_file.h"
 #include "local-engine/link.h"
 #include "spawn.h"
 
@@ -56,13 +57,14 @@ struct engine_call {
 
 struct engine_child {
     char **argv; /* [0] is the program */
+    char *known; /* a file, in the state folder */
     unsigned queue_max;
     struct loop *loop;
     pthread_mutex_t lock;
     /* Under the lock: */
     bool is_ready;
-    int pid; /* -1: none */
-    json_t *models, *refused;
+    int pid;        /* -1: none */
+    json_t *models; /* by name: what was said last of each; NULL before ready */
     struct engine_call *calls, *all;
     unsigned n_calls;
     int64_t next_id;
@@ -366,38 +368,66 @@ void engine_call_cancel(struct engine_call *c)
 
 /* ---- from the child */
 
-static void log_refused(const json_t *refused)
-{
-    size_t i;
-    json_t *m;
-    json_array_foreach (refused, i, m) {
-        const char *name = json_string_value(json_object_get(m, "id")),
-                   *why = json_string_value(json_object_get(m, "error"));
-        log_write(LOG_ERROR, "model_refused", "model", name ? name : "", "error", why ? why : "",
-                  NULL);
-    }
-}
-
-static void on_ready(struct engine_child *e, const json_t *frame)
-{
-    json_t *models = json_object_get(frame, "models"), *refused = json_object_get(frame, "refused");
-    char n[24];
-    (void)snprintf(n, sizeof n, "%zu", json_array_size(models));
-    log_write(LOG_INFO, "engine_ready", "models", n, NULL);
-    log_refused(refused);
-    pthread_mutex_lock(&e->lock);
-    json_decref(e->models);
-    json_decref(e->refused);
-    e->models = json_incref(models);
-    e->refused = json_incref(refused);
-    e->is_ready = true;
-    pthread_mutex_unlock(&e->lock);
-}
-
 static const char *string_of(const json_t *frame, const char *key)
 {
     const char *s = json_string_value(json_object_get(frame, key));
     return s ? s : "";
+}
+
+static void log_model_failure(const char *name, const char *why)
+{
+    log_write(LOG_ERROR, "model_refused", "model", name, "error", why, NULL);
+}
+
+/* {name: what is said of it}; NULL: out of memory. */
+static json_t *models_by_name(const json_t *frame)
+{
+    json_t *all = json_object(), *m;
+    size_t i;
+    bool ok = all != NULL;
+    json_array_foreach (json_object_get(frame, "models"), i, m) {
+        ok = ok && json_object_set(all, string_of(m, "id"), m) == 0;
+    }
+    json_array_foreach (json_object_get(frame, "refused"), i, m) {
+        const char *name = string_of(m, "id"), *why = string_of(m, "error");
+        log_model_failure(name, why);
+        ok = ok && json_object_set_new(
+                       all, name, json_pack("{s:s,s:s}", "state", "failed", "error", why)) == 0;
+    }
+    if (!ok) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
+}
+
+static void on_ready(struct engine_child *e, const json_t *frame)
+{
+    char n[24];
+    (void)snprintf(n, sizeof n, "%zu", json_array_size(json_object_get(frame, "models")));
+    log_write(LOG_INFO, "engine_ready", "models", n, NULL);
+    json_t *models = models_by_name(frame);
+    pthread_mutex_lock(&e->lock);
+    json_decref(e->models);
+    e->models = models;
+    e->is_ready = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Under the lock, so what is logged is in its order. Memory running out costs a line in a list. */
+static void on_state(struct engine_child *e, const json_t *frame)
+{
+    const char *name = string_of(frame, "model"), *state = string_of(frame, "state");
+    json_t *m = json_object_get(e->models, name), *error = json_object_get(frame, "error");
+    if (json_is_string(error)) {
+        log_model_failure(name, json_string_value(error));
+    } else {
+        log_write(LOG_DEBUG, "model_state", "model", name, "state", state, NULL);
+    }
+    if (m) {
+        (void)json_object_set_new(m, "state", json_string(state));
+        (void)json_object_set(m, "error", error ? error : json_null());
+    }
 }
 
 /* A frame of a call; one for a call that is gone is late, not wrong. Under the lock. */
@@ -438,13 +468,18 @@ static bool on_frame(struct engine_child *e, const char *p, size_t len)
     if (strcmp(op, "ready") == 0) {
         on_ready(e, frame);
         pthread_mutex_lock(&e->lock);
-        json_decref(frame); /* its arrays are shared with the state by now */
+        json_decref(frame); /* its parts are shared with the state by now */
         pthread_mutex_unlock(&e->lock);
         return true;
     }
     /* The owner's last reference is dropped under the lock: the call's thread holds another. */
     pthread_mutex_lock(&e->lock);
-    on_call_frame(e, frame, op);
+    if (strcmp(op, "state") == 0) {
+        known_file_add(e->known, string_of(frame, "identity"), string_of(frame, "hash"));
+        on_state(e, frame);
+    } else {
+        on_call_frame(e, frame, op);
+    }
     json_decref(frame);
     pthread_mutex_unlock(&e->lock);
     return true;
@@ -498,6 +533,8 @@ static void lose(struct engine_child *e)
     f.retry_after_s = 1;
     pthread_mutex_lock(&e->lock);
     e->is_ready = false;
+    json_decref(e->models);
+    e->models = NULL;
     buf_clear(&e->out);
     e->out_at = 0;
     while (e->calls) {
@@ -608,17 +645,22 @@ static void on_restart(void *ud)
     }
 }
 
-/* program --fd 3 [--threads N] NAME=FOLDER... NULL */
+/* program --fd 3 --threads N --memory-max N --known FILE [--speculation WORD] NAME=FOLDER... NULL
+ */
 static char **argv_new(const struct engine_child_options *o)
 {
-    char **argv = calloc(o->n_models + 6, sizeof(*argv));
-    char fd[16], threads[16];
+    char **argv = calloc(o->n_models + 12, sizeof(*argv));
+    char fd[16], threads[16], memory_max[24];
     size_t n = 0;
     (void)snprintf(fd, sizeof fd, "%d", SPAWN_FD);
     (void)snprintf(threads, sizeof threads, "%u", o->threads);
-    const char *const fixed[] = {o->program, "--fd", fd, "--threads", threads};
+    (void)snprintf(memory_max, sizeof memory_max, "%lld", (long long)o->memory_max);
+    const char *const fixed[] = {
+        o->program, "--fd",    fd,       "--threads",     threads,       "--memory-max",
+        memory_max, "--known", o->known, "--speculation", o->speculation};
+    size_t n_fixed = sizeof fixed / sizeof *fixed - (o->speculation ? 0 : 2);
     bool ok = argv != NULL;
-    for (size_t i = 0; ok && i < sizeof fixed / sizeof *fixed; i++) {
+    for (size_t i = 0; ok && i < n_fixed; i++) {
         ok = (argv[n++] = strdup(fixed[i])) != NULL;
     }
     for (size_t i = 0; ok && i < o->n_models; i++) {
@@ -653,7 +695,8 @@ bool engine_child_start(struct engine_child **out, const struct engine_child_opt
     e->queue_max = o->queue_max;
     e->next_id = 1;
     e->argv = argv_new(o);
-    if (!e->argv || !spawn(e, f)) {
+    e->known = strdup(o->known);
+    if (!e->argv || !e->known || !spawn(e, f)) {
         (void)failure_set(f, 503, "out_of_memory", NULL, "out of memory");
         engine_child_stop(e);
         return false;
@@ -685,8 +728,8 @@ void engine_child_stop(struct engine_child *e)
         free(e->argv[i]);
     }
     free(e->argv);
+    free(e->known);
     json_decref(e->models);
-    json_decref(e->refused);
     buf_release(&e->out);
     link_reader_release(&e->reader);
     pthread_mutex_destroy(&e->lock);
@@ -711,16 +754,24 @@ int engine_child_pid(struct engine_child *e)
     return pid;
 }
 
-static json_t *array_copy(const json_t *array)
+json_t *engine_child_model(struct engine_child *e, const char *name)
 {
-    return json_is_array(array) ? json_deep_copy(array) : json_array();
-}
-
-json_t *engine_child_models(struct engine_child *e)
-{
+    static const char *const keys[] = {"state", "bytes", "memory", "error"};
+    json_t *o = json_object();
+    bool ok = o != NULL;
     pthread_mutex_lock(&e->lock);
-    json_t *o =
-        json_pack("{s:o, s:o}", "models", array_copy(e->models), "refused", array_copy(e->refused));
+    const json_t *m = json_object_get(e->models, name);
+    for (size_t i = 0; ok && i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = json_object_get(m, keys[i]);
+        ok = json_object_set_new(o, keys[i], v ? json_deep_copy(v) : json_null()) == 0;
+    }
+    if (ok && !e->is_ready) {
+        ok = json_object_set_new(o, "state", json_string("starting")) == 0;
+    }
     pthread_mutex_unlock(&e->lock);
+    if (!ok) {
+        json_decref(o);
+        return NULL;
+    }
     return o;
 }

@@ -20,13 +20,15 @@ struct engine_call;
 struct engine_child_options {
     const char *program; /* path of isotherm-engine */
     const char *const *models;
-    unsigned n_models;  /* "name=folder" each */
-    unsigned threads;   /* 0: the engine's choice */
-    unsigned queue_max; /* calls at once; the next one fails with 503 */
-    struct loop *loop;  /* that owns the child; must not run yet, or call from its thread */
+    unsigned n_models;       /* "name=folder" each */
+    unsigned threads;        /* 0: the engine's choice */
+    int64_t memory_max;      /* bytes for all loaded models; 0: no limit */
+    const char *known;       /* where hashes of weights are kept (known_file.h) */
+    const char *speculation; /* a word of isotherm-engine's option; NULL: its default */
+    unsigned queue_max;      /* calls at once; the next one fails with 503 */
+    struct loop *loop;       /* that owns the child; must not run yet, or call from its thread */
 };
-/* Fails when the program cannot be started at all; a model that cannot be loaded is among
- * `refused`. */
+/* Fails when the program cannot be started at all; a model that cannot be loaded is "failed". */
 bool engine_child_start(struct engine_child **out, const struct engine_child_options *o,
                         struct failure *f) __attribute__((warn_unused_result));
 void engine_child_stop(struct engine_child *e); /* after the loops have ended */
@@ -34,9 +36,9 @@ void engine_child_stop(struct engine_child *e); /* after the loops have ended */
 /* Thread-safe. */
 bool engine_child_is_ready(struct engine_child *e);
 int engine_child_pid(struct engine_child *e); /* -1: none is running */
-/* {"models":[..],"refused":[..]} of the last "ready" frame, empty before the first; yours. NULL:
- * out of memory. */
-json_t *engine_child_models(struct engine_child *e);
+/* What is known of a model: {"state" (link.h, or "starting" while the engine does), "bytes",
+ * "memory", "error"}, where null is what nobody has said; yours. NULL: out of memory. */
+json_t *engine_child_model(struct engine_child *e, const char *name);
 
 /* Events on `loop`, the loop of the caller. on_frame: the frame's JSON, borrowed, also that of
  * "done", but not of "ready" and "error". on_end: exactly once after done, error (f is made of its

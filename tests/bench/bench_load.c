@@ -64,7 +64,7 @@ static bool time_parts(const char *path, double *figure, struct engine_error *er
     bool done = model_open(&m, path, err);
     figure[WEIGHTS] = now_ms() - began;
     began = now_ms();
-    done = done && tokenizer_source_open(&t, model_weights(m), err);
+    done = done && tokenizer_source_tokenizer(&t, model_weights(m), err);
     figure[VOCABULARY] = now_ms() - began;
     began = now_ms();
     done = done && chat_source_read(model_weights(m), &text, &len, err);

@@ -260,10 +260,10 @@ def case(number, rng, all_providers):
         body[wrong] = rng.choice(WRONG[wrong])
         if wrong == "max_tokens":  # beside its newer name the older one counts for nothing
             body.pop("max_completion_tokens", None)
-        if wrong == "n":
-            body.pop("best_of", None)
         if wrong == "num_beams":
             body.pop("n", None)
+        if wrong in ("n", "num_beams"):
+            body.pop("best_of", None)
         if wrong == "top_logprobs":
             body["logprobs"] = True
     keys = list(body)

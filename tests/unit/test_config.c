@@ -91,6 +91,8 @@ static void assert_same(const struct config *a, const struct config *b)
     assert_int_equal(a->threads, b->threads);
     assert_int_equal(a->catalog_pin, b->catalog_pin);
     assert_int_equal(a->engine_threads, b->engine_threads);
+    assert_int_equal(a->memory_max, b->memory_max);
+    assert_string(a->engine_speculation, b->engine_speculation);
     assert_int_equal(a->body_bytes_max, b->body_bytes_max);
     assert_int_equal(a->in_flight_max, b->in_flight_max);
     assert_int_equal(a->connect_ms, b->connect_ms);

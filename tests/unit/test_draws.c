@@ -136,6 +136,49 @@ static void test_draws_follow_the_distribution(void **state)
     assert_true(sum / DISTRIBUTIONS > 0.3 && sum / DISTRIBUTIONS < 0.7); /* nor too good */
 }
 
+/* A token of each of 4,000 seeds: exactly those that a filter keeps come, in their proportions. */
+static void test_edges_of_the_filters(void **state)
+{
+    (void)state;
+    enum { V = 4, SEEDS = 4000 };
+    static const struct {
+        double top_p;
+        int64_t top_k;
+        int n_kept; /* the first ones */
+    } cases[] = {{0.65, 0, 2}, {0.75, 0, 3},    {0.05, 0, 1},       {0, 0, 1},
+                 {1, 0, 4},    {1, -1, 4},      {1, 1, 1},          {1, 2, 2},
+                 {1, 3, 3},    {1, 1000000, 4}, {1, 2147483647, 4}, {1, INT64_MAX, 4}};
+    static const double p[V] = {0.4, 0.3, 0.2, 0.1};
+    float logits[V];
+    for (int i = 0; i < V; i++) {
+        logits[i] = (float)log(p[i]);
+    }
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct sampler_config c;
+        size_t count[V] = {0};
+        double kept = 0;
+        sampler_config_init(&c);
+        c.top_p = cases[k].top_p;
+        c.top_k = cases[k].top_k;
+        for (int64_t seed = 0; seed < SEEDS; seed++) {
+            struct sampler *s;
+            int32_t id = -1;
+            assert_true(sampler_new(&s, &c, V, NULL, 0, NULL, 0, seed, 0, NULL));
+            assert_true(sampler_next(s, logits, NULL, &id, NULL));
+            count[id]++;
+            sampler_free(s);
+        }
+        for (int i = 0; i < cases[k].n_kept; i++) {
+            kept += p[i];
+        }
+        for (int i = 0; i < V; i++) {
+            double q = i < cases[k].n_kept ? p[i] / kept : 0;
+            assert_true(q > 0 ? count[i] > 0 : count[i] == 0);
+            assert_true(fabs((double)count[i] / SEEDS - q) <= 4 * sqrt(q * (1 - q) / SEEDS));
+        }
+    }
+}
+
 /* Two draws of a hundred that go astray are seen. */
 static void test_a_bias_would_be_seen(void **state)
 {
@@ -159,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_p_values_are_those_of_tables),
         cmocka_unit_test(test_draws_follow_the_distribution),
+        cmocka_unit_test(test_edges_of_the_filters),
         cmocka_unit_test(test_a_bias_would_be_seen),
     };
     return cmocka_run_group_tests_name("draws", tests, NULL, NULL);

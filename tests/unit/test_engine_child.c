@@ -23,6 +23,8 @@
 
 #include <cmocka.h>
 
+#define KNOWN "tests/no-such-folder/weights.known" /* the child of these tests has none */
+
 /* ---------------------------------------------------------------- the child */
 
 static unsigned child_cancels;
@@ -106,6 +108,10 @@ static void child_do(const char *what, json_int_t id)
         child_text(id, text, false);
     } else if (strcmp(what, "report") == 0) {
         child_report(id);
+    } else if (strcmp(what, "state") == 0) {
+        child_send(json_pack("{s:s, s:s, s:s, s:s}", "op", "state", "model", "fake=/folder",
+                             "state", "failed", "error", "model.safetensors: it is damaged"),
+                   false);
     } else {
         int n = strcmp(what, "flood") == 0 ? 3000 : 1;
         for (int i = 0; i < n; i++) {
@@ -131,18 +137,18 @@ static void child_frame(const char *p, size_t len)
     json_decref(frame);
 }
 
-/* argv: program --fd 3 --threads N NAME=FOLDER... The name "dies" makes a child that never gets
- * ready. */
+/* argv: program --fd 3 --threads N --memory-max N --known FILE NAME=FOLDER... The name "dies" makes
+ * a child that never gets ready. */
 static int child_main(int argc, char **argv)
 {
     struct link_reader r;
     link_reader_init(&r);
-    if (argc > 5 && strncmp(argv[5], "dies=", 5) == 0) {
+    if (argc > 9 && strncmp(argv[9], "dies=", 5) == 0) {
         return 3;
     }
-    child_send(json_pack("{s:s, s:s, s:[{s:s}], s:[{s:s, s:s}]}", "op", "ready", "engine", "0",
-                         "models", "id", argc > 5 ? argv[5] : "", "refused", "id", "broken",
-                         "error", "it is damaged"),
+    child_send(json_pack("{s:s, s:s, s:[{s:s, s:s}], s:[{s:s, s:s}]}", "op", "ready", "engine", "0",
+                         "models", "id", argc > 9 ? argv[9] : "", "state", "unloaded", "refused",
+                         "id", "broken", "error", "it is damaged"),
                false);
     char bytes[4096];
     for (;;) {
@@ -263,6 +269,7 @@ static void world_open(struct world *w, const char *program, const char *model, 
                                      .models = &model,
                                      .n_models = 1,
                                      .threads = 1,
+                                     .known = KNOWN,
                                      .queue_max = queue_max,
                                      .loop = w->loop};
     struct failure f = {.status = 0};
@@ -314,19 +321,36 @@ static void test_answer(void **state)
     struct world w;
     struct call c;
     world_start(&w, 8);
-    json_t *models = engine_child_models(w.e);
-    assert_string_equal(json_string_value(json_object_get(
-                            json_array_get(json_object_get(models, "models"), 0), "id")),
-                        "fake=/folder");
-    assert_string_equal(json_string_value(json_object_get(
-                            json_array_get(json_object_get(models, "refused"), 0), "id")),
-                        "broken");
-    json_decref(models);
     call(&w, &c, "hi");
     assert_int_equal(c.n_ends, 1);
     assert_int_equal(c.f.status, 0);
     assert_int_equal(c.n_frames, 2); /* text and done */
     assert_string_equal(c.text, "hello");
+    world_stop(&w);
+}
+
+static void expect_model(struct world *w, const char *name, const char *state, const char *error)
+{
+    json_t *m = engine_child_model(w->e, name),
+           *wanted = json_pack("{s:s?, s:n, s:n, s:s?}", "state", state, "bytes", "memory", "error",
+                               error);
+    assert_true(json_equal(m, wanted));
+    json_decref(m);
+    json_decref(wanted);
+}
+
+static void test_states_of_models(void **state)
+{
+    (void)state;
+    struct world w;
+    struct call c;
+    world_start(&w, 8);
+    expect_model(&w, "fake=/folder", "unloaded", NULL);
+    expect_model(&w, "broken", "failed", "it is damaged");
+    expect_model(&w, "unknown", NULL, NULL);
+    call(&w, &c, "state");
+    assert_int_equal(c.f.status, 0);
+    expect_model(&w, "fake=/folder", "failed", "model.safetensors: it is damaged");
     world_stop(&w);
 }
 
@@ -676,7 +700,8 @@ static void test_real_engine_without_models(void **state)
     struct world w = {.loop = NULL};
     struct failure f = {.status = 0};
     assert_true(loop_new(&w.loop));
-    struct engine_child_options o = {.program = program, .queue_max = 8, .loop = w.loop};
+    struct engine_child_options o = {
+        .program = program, .known = KNOWN, .queue_max = 8, .loop = w.loop};
     assert_true(engine_child_start(&w.e, &o, &f));
     int pid = engine_child_pid(w.e);
     wait_for(&w, is_ready, NULL, 20000);
@@ -692,6 +717,7 @@ int main(int argc, char **argv)
     log_init(LOG_ERROR - 1); /* the deaths are meant */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_states_of_models),
         cmocka_unit_test(test_split_frames),
         cmocka_unit_test(test_child_is_bare),
         cmocka_unit_test(test_error_frame),

@@ -256,6 +256,38 @@ static void test_the_limit_of_the_buffer_holds(void **state)
     json_decref(v);
 }
 
+/* Only what is too large for 64 bits becomes a double; what a double does not hold stays one. */
+static void test_one_integer_too_large(void **state)
+{
+    (void)state;
+    struct failure f = {.status = 0};
+    const char *text =
+        "{\"big\":9223372036854775808,\"n\":2,\"list\":[1,[-7],{\"x\":9007199254740991}],"
+        "\"odd\":9007199254740993,\"t\":0.5}";
+    json_t *v = jsonio_parse(text, strlen(text), &f);
+    assert_true(json_is_real(json_object_get(v, "big")));
+    assert_true(json_is_real(json_object_get(v, "t")));
+    assert_true(json_is_real(json_object_get(v, "odd")));
+    assert_int_equal(json_integer_value(json_object_get(v, "n")), 2);
+    const json_t *list = json_object_get(v, "list");
+    assert_true(json_is_integer(json_array_get(list, 0)));
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(list, 1), 0)), -7);
+    assert_true(json_is_integer(json_object_get(json_array_get(list, 2), "x")));
+    json_decref(v);
+}
+
+static void test_values_are_counted(void **state)
+{
+    (void)state;
+    struct failure f = {.status = 0};
+    const char *text = "{\"a\":[1,2,{\"b\":null}],\"c\":\"x\"}"; /* seven of them */
+    json_t *v = jsonio_parse(text, strlen(text), &f);
+    assert_true(jsonio_has_more(v, 6));
+    assert_true(jsonio_has_more(v, 0));
+    assert_false(jsonio_has_more(v, 7));
+    json_decref(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +305,8 @@ int main(void)
         cmocka_unit_test(test_integers_beyond_64_bits_become_reals),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_the_limit_of_the_buffer_holds),
+        cmocka_unit_test(test_one_integer_too_large),
+        cmocka_unit_test(test_values_are_counted),
     };
     return cmocka_run_group_tests_name("jsonio", tests, NULL, NULL);
 }

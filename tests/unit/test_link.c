@@ -171,16 +171,34 @@ static void test_ranges_are_the_daemons(void **state)
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
         const struct param_info *info = &sampling_table[ints[i]];
         for (int d = 0; d < 2; d++) {
-            (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name,
+            (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f,\"echo\":true}", info->name,
                            d ? info->hi + 1 : info->lo - 1);
             assert_false(parse(text, &p, &err));
             assert_string_equal(err.param, info->name);
         }
         bool is_n = ints[i] == PARAM_N; /* best_of follows n */
-        (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f}", info->name,
+        (void)snprintf(text, sizeof text, "{\"seed\":1,\"%s\":%.0f,\"echo\":true}", info->name,
                        is_n ? info->hi : info->lo);
         assert_true(parse(text, &p, &err));
     }
+}
+
+/* No token at all is for those who want to see their prompt. */
+static void test_zero_tokens_need_echo(void **state)
+{
+    (void)state;
+    struct link_params p;
+    struct engine_error err;
+    assert_true(parse("{\"seed\":1,\"max_tokens\":0,\"echo\":true}", &p, &err));
+    struct session_request r = link_params_request(&p, NULL, 0);
+    assert_true(r.generates_nothing && r.echo);
+    assert_true(parse("{\"seed\":1}", &p, &err));
+    r = link_params_request(&p, NULL, 0);
+    assert_true(!r.generates_nothing && !r.echo && r.max_tokens <= 0);
+    assert_false(parse("{\"seed\":1,\"max_tokens\":0}", &p, &err));
+    assert_string_equal(err.param, "max_tokens");
+    assert_false(parse("{\"seed\":1,\"max_tokens\":0,\"min_tokens\":1,\"echo\":true}", &p, &err));
+    assert_string_equal(err.param, "min_tokens");
 }
 
 static void test_values(void **state)
@@ -308,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_names_are_the_daemons),
         cmocka_unit_test(test_ranges_are_the_daemons),
+        cmocka_unit_test(test_zero_tokens_need_echo),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_beams),

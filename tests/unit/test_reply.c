@@ -165,8 +165,9 @@ static void test_a_stream_of_two_choices(void **state)
 
 static json_t *items(void)
 {
-    return json_pack("[{s:s,s:f,s:[i],s:[{s:s,s:f}]}]", "token", "Once", "logprob", -0.5, "bytes",
-                     79, "top_logprobs", "token", "Twice", "logprob", -1.5);
+    return json_pack("[{s:s,s:f,s:[i,i,i,i],s:[{s:s,s:f}]}]", "token", "Once", "logprob", -0.5,
+                     "bytes", 'O', 'n', 'c', 'e', "top_logprobs", "token", "Twice", "logprob",
+                     -1.5);
 }
 
 static void test_completions_have_the_legacy_logprobs_with_offsets(void **state)
@@ -191,6 +192,43 @@ static void test_completions_have_the_legacy_logprobs_with_offsets(void **state)
         expect(&out, want);
     }
     json_decref(lp);
+}
+
+/* A special token has no text, half a character begins one, and the first token of a prompt has no
+ * log-probability: offsets are places in the text, from 0. */
+static void test_an_echoed_prompt_has_tokens_from_the_first_on(void **state)
+{
+    (void)state;
+    struct answer a;
+    struct buf out;
+    struct failure f = {.status = 0};
+    struct reply r = make_reply(false, false);
+    r.echo = true;
+    json_t *lp = json_pack("[{s:s,s:n,s:[],s:[]},{s:s,s:f,s:[i],s:[]},{s:s,s:f,s:[i],s:[]},"
+                           "{s:s,s:f,s:[i,i],s:[]}]",
+                           "token", "<bos>", "logprob", "bytes", "top_logprobs", /* */
+                           "token", "\xef\xbf\xbd", "logprob", -1.0, "bytes", 0xc3, "top_logprobs",
+                           "token", "\xef\xbf\xbd", "logprob", -2.0, "bytes", 0xa9, "top_logprobs",
+                           "token", "no", "logprob", -3.0, "bytes", 'n', 'o', "top_logprobs");
+    assert_non_null(lp);
+    assert_true(answer_init(&a, 1, NULL, true, NULL, NULL, &f));
+    take(&a, text_delta(0, "\xc3\xa9no", lp));
+    json_t *more = items();
+    take(&a, text_delta(0, "Once", more));
+    take(&a, (struct delta){.kind = DELTA_FINISH, .finish = FINISH_STOP});
+    take(&a, (struct delta){.kind = DELTA_END});
+    assert_true(answer_finish(&a, &f));
+    json_t *isotherm = json_object();
+    buf_init(&out, 1u << 16);
+    assert_true(reply_whole(&r, &a, isotherm, &out));
+    assert_non_null(strstr(out.p, "\"token_logprobs\":[null,-1,-2,-3,-0.5],"
+                                  "\"top_logprobs\":[null,{},{},{},{\"Twice\":-1.5}],"
+                                  "\"text_offset\":[0,0,1,1,3]"));
+    buf_release(&out);
+    json_decref(isotherm);
+    json_decref(lp);
+    json_decref(more);
+    answer_release(&a);
 }
 
 static void test_failures(void **state)
@@ -240,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_content_that_is_not_there),
         cmocka_unit_test(test_a_stream_of_two_choices),
         cmocka_unit_test(test_completions_have_the_legacy_logprobs_with_offsets),
+        cmocka_unit_test(test_an_echoed_prompt_has_tokens_from_the_first_on),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_a_limit_is_an_error),
     };

@@ -158,7 +158,6 @@ static void files_are_named_in_errors(void **state)
     (void)state;
     struct safetensors *st = NULL;
     struct engine_error missing = {0}, folder = {0};
-    size_t n;
     assert_false(safetensors_open(&st, "tests/none/model.safetensors", &missing));
     assert_int_equal(missing.code, ENGINE_IO);
     assert_non_null(strstr(missing.text, "model.safetensors: cannot be read: "));
@@ -166,8 +165,8 @@ static void files_are_named_in_errors(void **state)
     assert_non_null(strstr(folder.text, "unit: is no regular file"));
     assert_true(safetensors_open(&st, "tests/vectors/stories260k/model.safetensors", NULL));
     assert_string_equal(safetensors_label(st), "model.safetensors");
-    assert_non_null(safetensors_bytes(st, &n));
-    assert_int_equal(n, 1044984);
+    assert_non_null(safetensors_file(st)->bytes);
+    assert_int_equal(safetensors_file(st)->n, 1044984);
     safetensors_close(st);
 }
 

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #define MODEL "tests/vectors/stories260k"
+#define OTHER "local-engine/default-model"
 
 static struct {
     struct schedule *s;
@@ -37,8 +38,8 @@ static void *serve(void *ud)
     return NULL;
 }
 
-/* The next frame, yours. NULL: the other side has closed. */
-static json_t *receive(void)
+/* The next frame, also one about a model's state; yours. NULL: the other side has closed. */
+static json_t *receive_any(void)
 {
     for (;;) {
         const char *frame;
@@ -72,6 +73,26 @@ static int64_t int_of(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
+/* The next one of a call, or ready. */
+static json_t *receive(void)
+{
+    json_t *o = receive_any();
+    while (o && strcmp(string_of(o, "op"), "state") == 0) {
+        json_decref(o);
+        o = receive_any();
+    }
+    return o;
+}
+
+static void expect_state(const char *model, const char *state)
+{
+    json_t *o = receive_any();
+    assert_string_equal(string_of(o, "op"), "state");
+    assert_string_equal(string_of(o, "model"), model);
+    assert_string_equal(string_of(o, "state"), state);
+    json_decref(o);
+}
+
 static void say(const char *fmt, ...)
 {
     char text[8192];
@@ -98,7 +119,7 @@ static void generate(int id, const char *prompt, const char *params)
 }
 
 /* Three blocks of 32 tokens in float16. */
-#define SMALL "?kv_type=f16&kv_memory=61440"
+#define SMALL "?kv_type=f16?kv_memory=61440"
 #define ONCE  "\"prompt\":\"Once upon a time\""
 
 /* All text of an id until its end, which must be of that op; yours. */
@@ -128,11 +149,14 @@ static int setup(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     peer.fd = fds[0];
     link_reader_init(&peer.reader);
-    assert_true(schedule_new(&peer.s, fds[1], 1, NULL));
+    assert_true(
+        schedule_new(&peer.s, fds[1], &(struct models_options){.engine.n_threads = 1}, NULL));
     assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
     assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
+    assert_true(schedule_add_model(peer.s, "drafted=" MODEL "?template=plain?draft=" MODEL, NULL));
+    assert_true(schedule_add_model(peer.s, "other=" MODEL "?draft=" OTHER, NULL));
     assert_true(schedule_add_model(peer.s, "small=" MODEL SMALL, NULL));
     assert_true(schedule_add_model(peer.s, "odd=" MODEL "?kv_type=f64", NULL));
     assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
@@ -165,19 +189,78 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 3);
-    assert_int_equal(json_array_size(refused), 3);
-    assert_int_equal(int_of(json_array_get(models, 2), "context"), 96);
-    assert_non_null(strstr(string_of(json_array_get(models, 2), "fingerprint"), " exact kv:f16 "));
-    assert_string_equal(string_of(json_array_get(refused, 2), "error"),
-                        "'kv_type=f64': template=NAME, kv_type=f32, kv_type=f16 or kv_memory=BYTES "
-                        "expected");
+    assert_int_equal(json_array_size(models), 6);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_int_equal(int_of(json_array_get(models, 5), "context"), 96);
+    assert_string_equal(string_of(json_array_get(refused, 1), "error"),
+                        "'f64': a type of keys and values is f32 or f16");
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
     assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
+    assert_string_equal(string_of(json_array_get(models, 1), "state"), "unloaded");
     assert_string_equal(string_of(json_array_get(refused, 0), "id"), "none");
-    assert_non_null(strstr(string_of(json_array_get(refused, 1), "error"), "chatml"));
     json_decref(o);
+    expect_state("tales", "loading"); /* the first one, before anybody asks */
+    expect_state("tales", "loaded");
+}
+
+/* What cannot be known before it is loaded fails those who wait for it, and nobody else. */
+static void test_on_demand(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    expect_state("tales", "loading");
+    expect_state("tales", "loaded");
+    say("{\"op\":\"tokenize\",\"id\":1,\"model\":\"plain\",\"text\":\"Once\"}");
+    expect_state("plain", "loading");
+    expect_state("plain", "loaded");
+    json_decref(answer_of(1, "done", text));
+    static const struct {
+        const char *model, *code, *word;
+    } bad[] = {{"markers", "invalid_parameter", "chatml"}, {"other", "invalid_model", "vocabular"}};
+    for (int i = 0; i < 4; i++) {
+        const char *model = bad[i / 2].model;
+        say("{\"op\":\"tokenize\",\"id\":%d,\"model\":\"%s\",\"text\":\"Once\"}", 2 + i, model);
+        if (i % 2 == 0) {
+            expect_state(model, "loading");
+            expect_state(model, "failed");
+        }
+        json_t *o = answer_of(2 + i, "error", text);
+        assert_string_equal(string_of(o, "code"), bad[i / 2].code);
+        assert_non_null(strstr(string_of(o, "text"), bad[i / 2].word));
+        json_decref(o);
+    }
+    say("{\"op\":\"tokenize\",\"id\":6,\"model\":\"drafted\",\"text\":\"Once\"}");
+    expect_state("drafted", "loading");
+    expect_state("drafted", "loaded");
+    json_decref(answer_of(6, "done", text));
+    generate(7, ONCE, "{\"seed\":1,\"temperature\":0,\"max_tokens\":3}");
+    json_decref(answer_of(7, "done", text));
+    assert_string_equal(text, ", there was");
+}
+
+/* Requests that come before their model is there wait in order, can be cancelled, and their ids
+ * are taken. */
+static void test_requests_wait_for_their_model(void **state)
+{
+    (void)state;
+    char text[4096];
+    take_ready();
+    for (int id = 1; id <= 3; id++) {
+        say("{\"op\":\"generate\",\"id\":%d,\"model\":\"plain\",\"prompt\":\"Once\",\"params\":{"
+            "\"seed\":1,\"temperature\":0,\"max_tokens\":2}}",
+            id);
+    }
+    say("{\"op\":\"cancel\",\"id\":2}");
+    say("{\"op\":\"tokenize\",\"id\":4,\"model\":\"plain\",\"text\":\"Once\"}");
+    for (int n_done = 0; n_done < 3;) {
+        json_t *o = receive();
+        n_done += strcmp(string_of(o, "op"), "done") == 0;
+        json_decref(o);
+    }
+    say("{\"op\":\"tokenize\",\"id\":2,\"model\":\"plain\",\"text\":\"Once\"}");
+    json_decref(answer_of(2, "done", text)); /* nothing came of the one that was cancelled */
 }
 
 static void test_text(void **state)
@@ -421,6 +504,8 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
     const struct CMUnitTest tests[] = {
         TEST(test_ready),
+        TEST(test_on_demand),
+        TEST(test_requests_wait_for_their_model),
         TEST(test_text),
         TEST(test_tokens),
         TEST(test_errors),
