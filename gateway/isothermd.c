@@ -152,6 +152,19 @@ static bool open_records(struct gateway *g)
 
 #define MODELS_MAX 64
 
+/* As isotherm-engine takes it. */
+static void format_model(const struct config_model *m, char *out, size_t size)
+{
+    char memory[32] = "";
+    const char *chat = m->chat_template, *draft = m->draft_model;
+    if (m->kv_memory) {
+        (void)snprintf(memory, sizeof memory, "?kv_memory=%" PRId64, config_bytes(m->kv_memory));
+    }
+    (void)snprintf(out, size, "%s=%s%s%s%s%s%s%s%s", m->name, m->path, chat ? "?template=" : "",
+                   chat ? chat : "", draft ? "?draft=" : "", draft ? draft : "",
+                   m->kv_type ? "?kv_type=" : "", m->kv_type ? m->kv_type : "", memory);
+}
+
 /* Beside the records. */
 static void known_path(const struct config *conf, char *out, size_t cap)
 {
@@ -171,10 +184,7 @@ static void start_engine(struct gateway *g, const struct config *conf, struct lo
     struct failure f = {.status = 0};
     unsigned n = 0;
     for (; n < conf->n_models && n < MODELS_MAX; n++) {
-        const char *chat = conf->models[n].chat_template, *draft = conf->models[n].draft_model;
-        (void)snprintf(names[n], sizeof names[n], "%s=%s%s%s%s%s", conf->models[n].name,
-                       conf->models[n].path, chat ? "?template=" : "", chat ? chat : "",
-                       draft ? "?draft=" : "", draft ? draft : "");
+        format_model(&conf->models[n], names[n], sizeof names[n]);
     }
     if (n == 0) {
         (void)paths_find("default-model", folder, sizeof folder);

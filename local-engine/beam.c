@@ -226,18 +226,6 @@ void beam_tokens(const struct beam *b, int32_t node, int32_t *tokens, int32_t *n
     }
 }
 
-size_t beam_common(const struct beam *b, int32_t node, int32_t other)
-{
-    while (node != other) {
-        if (beam_depth(b, node) >= beam_depth(b, other)) {
-            node = b->nodes[node].parent;
-        } else {
-            other = b->nodes[other].parent;
-        }
-    }
-    return beam_depth(b, node);
-}
-
 /* ---- a step */
 
 /* After the last step, or when nothing can change any more. */

@@ -58,9 +58,6 @@ size_t beam_depth(const struct beam *b, int32_t node); /* tokens up to it */
 /* The tokens of a hypothesis, and where not NULL their nodes: beam_depth() each. */
 void beam_tokens(const struct beam *b, int32_t node, int32_t *tokens, int32_t *nodes);
 
-/* How many first tokens two hypotheses share. */
-size_t beam_common(const struct beam *b, int32_t node, int32_t other);
-
 struct beam_result {
     int32_t node;
     double total, score;

@@ -1,11 +1,12 @@
 /* engine.c - which rows go into the next batch, and who gets their logits.
  *
  * A step has one row for each running choice, at most DECODE_ROWS of them, in turn, and a chunk of
- * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them: a
- * long prompt costs the others a slower token, never a stop, and a short one beside it is through
- * after a few steps. Rows that are left are for guesses: a choice whose guessed token is the one
- * that is drawn has the next one's logits in the same step. How rows are batched does not change
- * their bits (model.h), so neither do the company and the guesses.
+ * at most PREFILL_ROWS rows of prompts that are not evaluated yet, shared evenly among them, or of
+ * PREFILL_ROWS_BESIDE where there are rows of choices: a long prompt costs the others a slower
+ * token, never a stop, and a short one beside it is through after a few steps. A prompt that begins
+ * like one before it waits for that one's blocks. Rows that are left are for guesses: a choice
+ * whose guessed token is the one that is drawn has the next one's logits in the same step. How rows
+ * are batched does not change their bits (model.h), so neither do the company and the guesses.
  */
 #include "beam.h"
 #include "chat_source.h"
@@ -17,6 +18,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,8 @@
 #include <unistd.h>
 
 enum { DECODE_ROWS = 64, PREFILL_ROWS = 64, ROWS = DECODE_ROWS + PREFILL_ROWS };
+/* Beside sessions that generate: a step is then about twice as long as without a prompt. */
+enum { PREFILL_ROWS_BESIDE = 8 };
 /* Tokenizer, logits of a few rows, scratch: 20 to 27 MB were measured at 152 thousand tokens. */
 enum { BYTES_PER_TOKEN = 192 };
 enum { SESSIONS_DEFAULT = 16, THREADS_DEFAULT_MAX = 8, THREADS_MAX = 64 };
@@ -49,6 +53,10 @@ struct engine {
     struct model *model;
     struct tokenizer *tokenizer;
     struct constrain_cache *constraints;
+    struct kvpool *pool;
+    enum kernels_type kv_type;
+    size_t n_blocks_max; /* of the pool */
+    int32_t context;     /* the model's, or less where the pool is smaller */
     struct tokenizer_source source;
     char *chat_template; /* the text in the model's files, or NULL */
     size_t chat_template_len;
@@ -160,6 +168,36 @@ static void find_hash(struct engine *e, const char *known)
     }
 }
 
+/* Unless the caller says: room for as many contexts as one request may have choices, but at most a
+ * quarter of the machine's memory and at least one context. */
+static size_t default_n_blocks(const struct engine *e, size_t block_bytes)
+{
+    size_t context = kvcache_n_blocks(e->shape->context), n = context * ENGINE_CHOICES_MAX;
+    long n_pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t fits = n_pages > 0 && page > 0 ? (size_t)n_pages / 4 * (size_t)page / block_bytes : n;
+    n = fits < n ? fits : n;
+    return n > context ? n : context;
+}
+
+/* How keys and values will be kept. */
+static bool plan_pool(struct engine *e, const struct engine_options *o, struct engine_error *err)
+{
+    e->kv_type = o && o->is_kv_f16 ? KERNELS_F16 : KERNELS_F32;
+    size_t block_bytes = kvcache_block_bytes(e->model, e->kv_type);
+    size_t n = o && o->kv_bytes_max > 0 ? (size_t)o->kv_bytes_max / block_bytes
+                                        : default_n_blocks(e, block_bytes);
+    if (n == 0) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "kv_memory",
+                           "'%s': kv_memory of %" PRId64 " bytes has no room for one block of %zu "
+                           "bytes (%d tokens): raise it",
+                           e->path, o->kv_bytes_max, block_bytes, KVPOOL_TOKENS);
+    }
+    bool is_less = n < kvcache_n_blocks(e->shape->context);
+    e->context = is_less ? (int32_t)n * KVPOOL_TOKENS : e->shape->context;
+    e->n_blocks_max = n;
+    return true;
+}
+
 static bool map_parts(struct engine *e, const struct engine_options *o, struct engine_error *err)
 {
     if (!model_open(&e->model, e->path, err)) {
@@ -170,7 +208,7 @@ static bool map_parts(struct engine *e, const struct engine_options *o, struct e
     e->weight_bytes = (int64_t)weights_file_bytes(w);
     hash_configs(e);
     find_hash(e, o ? o->known : NULL);
-    return tokenizer_source_open(&e->source, w, err) &&
+    return plan_pool(e, o, err) && tokenizer_source_open(&e->source, w, err) &&
            chat_source_read(w, &e->chat_template, &e->chat_template_len, err) &&
            (!o || !o->draft_path || e->speculation == ENGINE_SPECULATION_OFF ||
             draft_map(&e->draft, o->draft_path, err));
@@ -207,6 +245,7 @@ bool engine_load(struct engine *e, struct engine_error *err)
     if (!tokenizer_source_read(&e->source, &e->tokenizer, err) || !check_end_ids(e, err) ||
         !constrain_cache_new(&e->constraints, e->tokenizer, e->shape->n_vocab, err) ||
         !model_worker_new(&e->worker, e->model, ROWS, e->n_threads, err) ||
+        !kvpool_new(&e->pool, kvcache_block_bytes(e->model, e->kv_type), e->n_blocks_max, err) ||
         (e->draft && !draft_load(e->draft, e->tokenizer, e->n_threads, err))) {
         engine_unload(e);
         return false;
@@ -226,8 +265,10 @@ void engine_unload(struct engine *e)
     draft_unload(e->draft);
     constrain_cache_free(e->constraints);
     tokenizer_close(e->tokenizer);
+    kvpool_free(e->pool);
     free(e->logits);
     e->worker = NULL;
+    e->pool = NULL;
     e->constraints = NULL;
     e->tokenizer = NULL;
     e->logits = NULL;
@@ -287,6 +328,11 @@ const struct model_shape *engine_shape(const struct engine *e)
     return e->shape;
 }
 
+int32_t engine_context(const struct engine *e)
+{
+    return e->context;
+}
+
 int64_t engine_weight_bytes(const struct engine *e)
 {
     return e->weight_bytes;
@@ -322,11 +368,15 @@ void engine_weights_hash(struct engine *e, char identity[65], const char **hash)
 const char *engine_fingerprint(struct engine *e)
 {
     if (!e->fingerprint[0]) {
-        char tokenizer[9];
+        char tokenizer[9], limit[24] = "";
         hash_tokenizer(e, tokenizer);
+        if (e->context < e->shape->context) {
+            (void)snprintf(limit, sizeof limit, " context:%d", e->context);
+        }
         (void)snprintf(e->fingerprint, sizeof e->fingerprint,
-                       "isotherm-engine/%s exact weights:%.16s config:%s tokenizer:%s",
-                       ENGINE_VERSION, model_hash(e->model), e->config_hash, tokenizer);
+                       "isotherm-engine/%s exact%s%s weights:%.16s config:%s tokenizer:%s",
+                       ENGINE_VERSION, e->kv_type == KERNELS_F16 ? " kv:f16" : "", limit,
+                       model_hash(e->model), e->config_hash, tokenizer);
     }
     return e->fingerprint;
 }
@@ -340,12 +390,14 @@ static bool check_prompt(const struct engine *e, const struct session_request *r
         return engine_fail(err, ENGINE_BAD_PARAM, "prompt",
                            "the prompt has no tokens: give at least one");
     }
-    if (r->n_prompt + !r->generates_nothing > (size_t)e->shape->context) {
+    if (r->n_prompt + !r->generates_nothing > (size_t)e->context) {
         return engine_fail(
             err, ENGINE_CONTEXT_FULL, "prompt",
-            "prompt has %zu tokens, the context of the model is %d: at most %d leave "
+            "prompt has %zu tokens, the context of the model is %d%s: at most %d leave "
             "room for a new one",
-            r->n_prompt, e->shape->context, e->shape->context - 1);
+            r->n_prompt, e->context,
+            e->context < e->shape->context ? " (for its 'kv_memory' is no greater)" : "",
+            e->context - 1);
     }
     for (size_t i = 0; i < r->n_prompt; i++) {
         if (r->prompt[i] < 0 || r->prompt[i] >= e->shape->n_vocab) {
@@ -378,6 +430,19 @@ static bool check_kind(const struct session_request *r, struct engine_error *err
                            "a beam search draws from no distribution: leave it out");
     }
     return true;
+}
+
+/* Whether the blocks that it may need are fewer than there are; those of others do not count. */
+static bool check_room(const struct engine *e, const struct session_request *r,
+                       struct engine_error *err)
+{
+    size_t n = session_n_blocks(r, e->context), n_max = e->n_blocks_max;
+    return n <= n_max ||
+           engine_fail(err, ENGINE_CONTEXT_FULL, "max_tokens",
+                       "the choices may come to %zu tokens of keys and values, 'kv_memory' of the "
+                       "model has room for %zu: ask for fewer choices, fewer beams or a lower "
+                       "max_tokens, or raise it",
+                       n * KVPOOL_TOKENS, n_max * KVPOOL_TOKENS);
 }
 
 static bool check_constraint(const struct engine *e, const struct session_request *r,
@@ -417,7 +482,8 @@ bool session_check(const struct engine *e, const struct session_request *r,
                            "'top_logprobs' is above the vocabulary of %d tokens",
                            e->shape->n_vocab);
     }
-    if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err)) {
+    if (!check_prompt(e, r, err) || !sampler_config_check(r->sampling, e->shape->n_vocab, err) ||
+        !check_room(e, r, err)) {
         return false;
     }
     struct stop *stop;
@@ -446,8 +512,14 @@ bool session_start(struct engine *e, const struct session_request *r, session_ev
                            "%zu sessions are running, no more are possible: try again later",
                            e->n_sessions);
     }
+    const struct session_engine parts = {.model = e->model,
+                                         .tokenizer = e->tokenizer,
+                                         .constraints = e->constraints,
+                                         .pool = e->pool,
+                                         .kv_type = e->kv_type,
+                                         .context = e->context};
     struct session *s;
-    if (!session_new(&s, r, e->model, e->tokenizer, e->constraints, err)) {
+    if (!session_new(&s, r, &parts, err)) {
         return false;
     }
     if (e->speculation != ENGINE_SPECULATION_OFF && s->n_choices < GUESS_ROWS) {
@@ -536,6 +608,41 @@ static void add_decode(struct engine *e)
     }
 }
 
+/* Whether a session before the i-th evaluates just now what this one needs next: then it is found
+ * in the index soon. */
+static bool is_coming(const struct engine *e, size_t i)
+{
+    const struct session *s = e->sessions[i];
+    size_t n = s->n_evaluated + KVPOOL_TOKENS;
+    if (s->n_evaluated % KVPOOL_TOKENS > 0 || n >= s->n_prompt) {
+        return false;
+    }
+    for (size_t j = 0; j < i; j++) {
+        const struct session *other = e->sessions[j];
+        if (n <= other->n_prompt && is_prefilling(other) && other->n_evaluated >= s->n_evaluated &&
+            other->n_evaluated < n &&
+            memcmp(s->prompt, other->prompt, n * sizeof *s->prompt) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sessions that evaluate a part of their prompt now. */
+static size_t find_prefilling(struct engine *e, bool *is_one)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        is_one[i] = is_prefilling(e->sessions[i]);
+        if (is_one[i]) {
+            session_attach(e->sessions[i]);
+            is_one[i] = e->sessions[i]->echo || !is_coming(e, i);
+        }
+        n += is_one[i];
+    }
+    return n;
+}
+
 /* What is left of GUESS_ROWS is shared evenly by the choices that have their row. These rows come
  * after all others of choices, so a guess costs nobody a row. */
 static void add_guesses(struct engine *e)
@@ -555,21 +662,32 @@ static void add_guesses(struct engine *e)
 
 static void add_prefill(struct engine *e)
 {
-    size_t n_left = 0, room = PREFILL_ROWS;
-    for (size_t i = 0; i < e->n_sessions; i++) {
-        n_left += is_prefilling(e->sessions[i]);
-    }
+    bool is_one[ENGINE_SESSIONS_MAX];
+    size_t n_left = find_prefilling(e, is_one);
+    size_t room = e->n_rows > 0 ? PREFILL_ROWS_BESIDE : PREFILL_ROWS;
     for (size_t i = 0; i < e->n_sessions; i++) {
         struct session *s = e->sessions[i];
-        if (!is_prefilling(s)) {
+        if (!is_one[i]) {
             continue;
         }
-        size_t share = room / n_left--, need = s->n_prompt - s->n_evaluated;
+        size_t need = s->n_prompt - s->n_evaluated;
+        size_t share = room > n_left ? room / n_left : (size_t)(room > 0);
         size_t n = need < share ? need : share;
         for (size_t j = s->n_evaluated; j < s->n_evaluated + n; j++) {
             add_row(e, s, NULL, s->choices[0].cache, s->prompt[j], session_wants_logits(s, j));
         }
         room -= n;
+        n_left--;
+    }
+}
+
+/* What is known of a prompt others may take over, before its own choices share it. */
+static void publish_prompts(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_sessions; i++) {
+        if (is_prefilling(e->sessions[i])) {
+            kvcache_publish(e->sessions[i]->choices[0].cache);
+        }
     }
 }
 
@@ -596,6 +714,12 @@ static void hand_out(struct engine *e)
     }
 }
 
+bool engine_rest(struct engine *e)
+{
+    kvpool_trim(e->pool, true);
+    return kvpool_n_stored(e->pool) == 0;
+}
+
 bool engine_step(struct engine *e)
 {
     struct engine_error err = {.code = ENGINE_OK};
@@ -608,6 +732,7 @@ bool engine_step(struct engine *e)
         return false;
     }
     if (model_forward(e->worker, e->rows, e->n_rows, &err)) {
+        publish_prompts(e);
         hand_out(e);
     } else {
         for (size_t i = 0; i < e->n_rows; i++) {

@@ -1,8 +1,10 @@
 /* engine.h - contract 1 of the local engine: an engine (one loaded model, immutable) and sessions
  * (one request each). No tensor crosses it.
  *
- * The same request gives the same bytes whatever else runs, on any batch, thread count and
- * supported processor. One thread owns an engine and calls engine_step(); nothing here locks.
+ * The same request gives the same bytes whatever else runs or ran before, on any batch, thread
+ * count and supported processor. Requests that begin with the same tokens share the work and the
+ * memory for them: keys and values of whole blocks of 32 tokens stay until their memory is needed.
+ * One thread owns an engine and calls engine_step(); nothing here locks.
  */
 #ifndef ISOTHERM_ENGINE_H
 #define ISOTHERM_ENGINE_H
@@ -36,7 +38,12 @@ bool engine_speculation_parse(const char *word, enum engine_speculation *out);
 struct engine_options {
     int n_threads;      /* 0: one for each core, at most 8 */
     int n_sessions_max; /* 0: 16; at most ENGINE_SESSIONS_MAX */
-    const char *known;  /* a file of hashes (known.h), or NULL */
+    /* Keys and values of all sessions, 0: room for 128 contexts (the choices that one request may
+     * have), but at most a quarter of the machine's memory and at least one context. What is below
+     * one context makes the context as much shorter. */
+    int64_t kv_bytes_max;
+    bool is_kv_f16;    /* they are kept as float16: half the memory, other bits */
+    const char *known; /* a file of hashes (known.h), or NULL */
     enum engine_speculation speculation;
     const char *draft_path; /* NULL, or a model that guesses (draft.h), unless speculation is off */
 };
@@ -58,13 +65,16 @@ const struct model *engine_model(const struct engine *e); /* for measuring it al
 /* The text of the chat template in the model's files, for chat_open(); NULL: there is none. */
 const char *engine_chat_template(const struct engine *e, size_t *len);
 const struct model_shape *engine_shape(const struct engine *e);
+int32_t engine_context(const struct engine *e); /* positions: the shape's, or what memory allows */
 int64_t engine_weight_bytes(const struct engine *e); /* of the weights' file */
 /* What it takes when loaded: the weights, read or not, and an estimate of the rest; caches of keys
  * and values come on top. */
 int64_t engine_loaded_bytes(const struct engine *e);
 /* Stable text of what computes the answers: engine version, numerics, hashes of weights, of the
  * configuration (config.json, generation_config.json, tokenizer_config.json, chat_template.*) and
- * of the tokenizer. Part of the fingerprint. The first call reads all weights; it opens nothing. */
+ * of the tokenizer; how keys and values are kept and what context they leave, where not the usual.
+ * Part of the fingerprint. The first call reads all weights; it opens
+ * nothing. */
 const char *engine_fingerprint(struct engine *e);
 /* What known.h wants to keep. Reads all weights where the hash is not known; *hash is the
  * engine's. */
@@ -129,11 +139,12 @@ struct session_event {
 typedef void session_event_fn(const struct session_event *ev, void *ud);
 
 /* Checks, and queues the session. ENGINE_CONTEXT_FULL names both numbers; ENGINE_BUSY:
- * n_sessions_max are running. best_of > n: the candidates are gathered and the n best by mean
- * logprob come at the end, in order. n > 1 at temperature 0: computed once, copied. n_beams: the n
- * best of a beam search (beam.h) over log-probabilities after penalties and bans; temperature,
- * filters and seed do nothing; a stop string ends a hypothesis as an end token does. On failure
- * r->sampling is still the caller's. */
+ * n_sessions_max are running, or they leave no memory for the keys and values that this one may
+ * come to; what could never have it is ENGINE_CONTEXT_FULL, with both numbers. best_of > n: the
+ * candidates are gathered and the n best by mean logprob come at the end, in order. n > 1 at
+ * temperature 0: computed once, copied. n_beams: the n best of a beam search (beam.h) over
+ * log-probabilities after penalties and bans; temperature, filters and seed do nothing; a stop
+ * string ends a hypothesis as an end token does. On failure r->sampling is still the caller's. */
 ENGINE_WARN_UNUSED bool session_start(struct engine *e, const struct session_request *r,
                                       session_event_fn *fn, void *ud, struct session **out,
                                       struct engine_error *err);
@@ -149,5 +160,8 @@ bool session_is_done(const struct session *s);
 /* One batch over all sessions: prefill in chunks beside decoding, so a long prompt does not stop
  * the others. false: nothing to do. */
 bool engine_step(struct engine *e);
+/* Gives memory back to the system that no session holds: keys and values of prompts and answers
+ * that were kept for the next request that begins with them. Whether no more is left. */
+bool engine_rest(struct engine *e);
 
 #endif

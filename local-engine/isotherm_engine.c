@@ -39,8 +39,9 @@
 enum { THREADS_MAX = 256 };
 
 static const char usage[] =
-    "usage: isotherm-engine --fd N [options] NAME=FOLDER[?template=NAME][?draft=FOLDER]...\n"
+    "usage: isotherm-engine --fd N [options] NAME=FOLDER[OPTION]...\n"
     "Serves local models to isothermd over descriptor N; isothermd starts it.\n"
+    "OPTION, in this order: ?template=NAME ?draft=FOLDER ?kv_type=f32|f16 ?kv_memory=BYTES\n"
     "  --fd N              the open socket to serve, usually 3\n"
     "  --threads N         0 to 256; 0, the default: one a core, at most 8\n"
     "  --memory-max N      bytes for all loaded models together; 0, the default: no limit\n"

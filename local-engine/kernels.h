@@ -8,8 +8,9 @@
  *    plain sums, one addition;
  *  - h[j] = lane[j] + lane[j + 8]; the sum is
  *    ((h0 + h1) + (h2 + h3)) + ((h4 + h5) + (h6 + h7)).
- * Exponentials are our own, operation by operation the same in every set (kernels_exp in
- * kernels_ref.c), because the C library's differ by processor. So a result depends on its inputs
+ * Attention has sums of its own: see struct kernels_fold. Exponentials are our own, operation by
+ * operation the same in every set (kernels_exp in kernels_ref.c), because the C library's differ by
+ * processor. So a result depends on its inputs
  * alone: not on the set, the number of rows, the tile or the thread. NaN is carried on, but its
  * sign and payload are not defined.
  *
@@ -45,6 +46,22 @@ struct kernels_matmul {
     size_t n_rows;
 };
 
+/* Attention goes over the positions of a sequence in tiles of KERNELS_TILE, counted from position
+ * 0, and keeps for each query what it has found so far. The keys of a tile lie turned, so that a
+ * score for each position comes out of one register; rows of values are padded to KERNELS_VALUES.
+ *  - score: over i = 0 .. d-1 the even i and the odd i are one chain of fused multiply-adds each,
+ *    in order, from +0; their sum is the score;
+ *  - fold: s[t] *= scale; m = the larger of `max` and these; c = exp(max - m); p[t] = exp(s[t] -
+ * m). Lane j (0 .. 7) adds p[j], p[j + 8] ... in order from +0, positions outside count as +0; h[j]
+ * = lane[j] + lane[j + 4]; sum = fma(sum, c, (h0 + h2) + (h1 + h3)); out[i] = fma(out[i], c, chain
+ * over t of p[t] * v[t][i] from +0). */
+#define KERNELS_TILE   32
+#define KERNELS_VALUES 8
+struct kernels_fold {
+    float max, sum; /* before the first tile -infinity and 0 */
+    float *out;     /* [ldv], zeros */
+};
+
 /* matmul's scratch has room for this many rows of k floats; NULL will do where weights are F32 */
 #define KERNELS_SCRATCH_ROWS 12
 
@@ -54,10 +71,12 @@ struct kernels {
     void (*matmul)(const struct kernels_matmul *j, size_t from, size_t to, float *scratch);
     /* out[i] = the stored weight i of a row as float32; n is a multiple of the type's block */
     void (*expand)(enum kernels_type type, const unsigned char *w, size_t n, float *out);
-    /* out[i] = sum over t of p[t] * v[t * ldv + i]: the values of attention */
-    void (*mix)(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, float *out);
-    /* s[i] = exp(scale * s[i] - max) / sum, in place; n >= 1 */
-    void (*softmax)(float *s, size_t n, float scale);
+    /* s[t] = sum over i of q[i] * keys[i][t], for each position of a tile */
+    void (*scores)(const float *q, const float *keys, size_t d, float *s);
+    /* Adds positions from .. to - 1 of a tile; s [KERNELS_TILE] is overwritten. values:
+     * [KERNELS_TILE][ldv], ldv a multiple of KERNELS_VALUES. */
+    void (*fold)(struct kernels_fold *f, float *s, size_t from, size_t to, float scale,
+                 const float *values, size_t ldv);
     /* y = x / sqrt(mean(x^2) + eps) * gain */
     void (*rmsnorm)(const float *x, const float *gain, size_t n, float eps, float *y);
     /* y = (x - mean) / sqrt(variance + eps) * gain + bias */

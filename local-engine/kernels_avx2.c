@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define INLINE      static inline __attribute__((always_inline))
+#define UNROLL      _Pragma("GCC unroll 8") /* arrays of registers: gcc at -O2 would store them */
 #define BLOCK_BYTES (20u << 10) /* of w: beside two rows of x in a first cache of 32 KiB */
 
 struct lanes {
@@ -376,41 +377,6 @@ static float sum(const float *x, size_t n)
     return tree1(s);
 }
 
-/* Scales in place and returns the largest; the maximum has no rounding, so its order is free. */
-static float scale_max(float *s, size_t n, float scale)
-{
-    __m256 factor = _mm256_set1_ps(scale), most = _mm256_set1_ps(-INFINITY);
-    size_t i = 0;
-    float buf[8];
-    for (; i + 8 <= n; i += 8) {
-        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(s + i), factor);
-        _mm256_storeu_ps(s + i, v);
-        most = _mm256_max_ps(v, most); /* the second operand when one is NaN */
-    }
-    _mm256_storeu_ps(buf, most);
-    float max = buf[0];
-    for (int b = 1; b < 8; b++) {
-        max = buf[b] > max ? buf[b] : max;
-    }
-    for (; i < n; i++) {
-        s[i] *= scale;
-        max = s[i] > max ? s[i] : max;
-    }
-    return max;
-}
-
-static void softmax(float *s, size_t n, float scale)
-{
-    __m256 max = _mm256_set1_ps(scale_max(s, n, scale));
-    for (size_t i = 0; i < n; i += 8) {
-        store_some(s + i, exp8(_mm256_sub_ps(load_some(s + i, n - i), max)), n - i);
-    }
-    float inverse = 1.0f / sum(s, n);
-    for (size_t i = 0; i < n; i++) {
-        s[i] *= inverse;
-    }
-}
-
 static void rmsnorm(const float *x, const float *gain, size_t n, float eps, float *y)
 {
     float squares = dot(KERNELS_F32, bytes_of(x), x, n);
@@ -470,54 +436,115 @@ static void softcap(float *x, size_t n, float scale, float cap)
     }
 }
 
-/* ---------------------------------------------------------------- attention's values */
+/* ---------------------------------------------------------------- attention */
 
-/* Eight elements of `half` the lanes over all t: lane j of this half takes t = first + j, + 16,
- * ... */
-INLINE void mix_half(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, size_t first,
-                     __m256 lane[8])
+/* Four registers of positions, two chains each: eight sums beside each other. */
+static void scores(const float *q, const float *keys, size_t d, float *s)
 {
-    size_t t = 0;
-    for (int j = 0; j < 8; j++) {
-        lane[j] = _mm256_setzero_ps();
+    __m256 even[4], odd[4];
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        even[j] = odd[j] = _mm256_setzero_ps();
     }
-    for (; t + 16 <= n_t; t += 16) {
-        const float *q = p + t + first, *r = v + (t + first) * ldv;
-        for (int j = 0; j < 8; j++) {
-            lane[j] = _mm256_fmadd_ps(_mm256_broadcast_ss(q + j), load_some(r + (size_t)j * ldv, n),
-                                      lane[j]);
+    size_t i = 0;
+    for (; i + 2 <= d; i += 2, keys += (size_t)2 * KERNELS_TILE) {
+        __m256 q0 = _mm256_broadcast_ss(q + i), q1 = _mm256_broadcast_ss(q + i + 1);
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            even[j] = _mm256_fmadd_ps(q0, _mm256_loadu_ps(keys + 8 * j), even[j]);
+            odd[j] = _mm256_fmadd_ps(q1, _mm256_loadu_ps(keys + KERNELS_TILE + 8 * j), odd[j]);
         }
     }
-    for (size_t j = 0; t < n_t && j < 8;
-         j++) { /* padded with zeros: the sign of a zero may change */
-        size_t at = t + first + j;
-        __m256 a = at < n_t ? _mm256_broadcast_ss(p + at) : _mm256_setzero_ps();
-        __m256 b = at < n_t ? load_some(v + at * ldv, n) : _mm256_setzero_ps();
-        lane[j] = _mm256_fmadd_ps(a, b, lane[j]);
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        if (i < d) {
+            even[j] =
+                _mm256_fmadd_ps(_mm256_broadcast_ss(q + i), _mm256_loadu_ps(keys + 8 * j), even[j]);
+        }
+        _mm256_storeu_ps(s + 8 * j, _mm256_add_ps(even[j], odd[j]));
     }
 }
 
-INLINE __m256 mix8(const float *p, size_t n_t, const float *v, size_t ldv, size_t n)
+INLINE float max8(__m256 v)
 {
-    __m256 h[8], high[8];
-    mix_half(p, n_t, v, ldv, n, 0, h);
-    mix_half(p, n_t, v, ldv, n, 8, high);
-    for (int j = 0; j < 8; j++) {
-        h[j] = _mm256_add_ps(h[j], high[j]);
-    }
-    __m256 a = _mm256_add_ps(_mm256_add_ps(h[0], h[1]), _mm256_add_ps(h[2], h[3]));
-    __m256 b = _mm256_add_ps(_mm256_add_ps(h[4], h[5]), _mm256_add_ps(h[6], h[7]));
-    return _mm256_add_ps(a, b);
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
-static void mix(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, float *out)
+INLINE float sum8(__m256 v)
 {
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+
+/* Ones for the positions from .. to - 1 of the eight from `first` on. */
+INLINE __m256 is_seen(int first, size_t from, size_t to)
+{
+    __m256i t =
+        _mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i low = _mm256_cmpgt_epi32(t, _mm256_set1_epi32((int)from - 1));
+    __m256i high = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)to), t);
+    return _mm256_castsi256_ps(_mm256_and_si256(low, high));
+}
+
+/* Eight times n_vectors elements of out. */
+INLINE void add_values(const float *p, size_t from, size_t to, __m256 correction,
+                       const float *values, size_t ldv, int n_vectors, float *out)
+{
+    __m256 chain[8];
+    UNROLL for (int j = 0; j < n_vectors; j++)
+    {
+        chain[j] = _mm256_setzero_ps();
+    }
+    for (size_t t = from; t < to; t++) {
+        __m256 weight = _mm256_broadcast_ss(p + t);
+        UNROLL for (int j = 0; j < n_vectors; j++)
+        {
+            chain[j] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(values + t * ldv + 8 * j), chain[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < n_vectors; j++)
+    {
+        __m256 o = _mm256_fmadd_ps(_mm256_loadu_ps(out + 8 * j), correction, chain[j]);
+        _mm256_storeu_ps(out + 8 * j, o);
+    }
+}
+
+static void fold(struct kernels_fold *f, float *s, size_t from, size_t to, float scale,
+                 const float *values, size_t ldv)
+{
+    __m256 v[4], seen[4], factor = _mm256_set1_ps(scale), none = _mm256_set1_ps(-INFINITY);
+    __m256 most = none;
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        seen[j] = is_seen(8 * j, from, to);
+        v[j] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * j), factor);
+        /* the second operand when one is NaN */
+        most = _mm256_max_ps(_mm256_blendv_ps(none, v[j], seen[j]), most);
+    }
+    float max = max8(most); /* a maximum has no rounding, so its order is free */
+    max = max > f->max ? max : f->max;
+    __m256 shift = _mm256_set1_ps(max), lane = _mm256_setzero_ps();
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        v[j] = _mm256_and_ps(exp8(_mm256_sub_ps(v[j], shift)), seen[j]);
+        _mm256_storeu_ps(s + 8 * j, v[j]);
+        lane = _mm256_add_ps(lane, v[j]);
+    }
+    __m256 correction = exp8(_mm256_set1_ps(f->max - max));
+    f->sum = fmaf(f->sum, _mm256_cvtss_f32(correction), sum8(lane));
+    f->max = max;
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        _mm256_storeu_ps(out + i, mix8(p, n_t, v + i, ldv, 8));
+    for (; i + 64 <= ldv; i += 64) {
+        add_values(s, from, to, correction, values + i, ldv, 8, f->out + i);
     }
-    if (i < n) {
-        store_tail(out + i, mix8(p, n_t, v + i, ldv, n - i), n - i);
+    for (; i + 32 <= ldv; i += 32) {
+        add_values(s, from, to, correction, values + i, ldv, 4, f->out + i);
+    }
+    for (; i < ldv; i += KERNELS_VALUES) {
+        add_values(s, from, to, correction, values + i, ldv, 1, f->out + i);
     }
 }
 
@@ -525,8 +552,8 @@ const struct kernels kernels_avx2 = {
     .name = "avx2",
     .matmul = matmul,
     .expand = expand,
-    .mix = mix,
-    .softmax = softmax,
+    .scores = scores,
+    .fold = fold,
     .rmsnorm = rmsnorm,
     .layernorm = layernorm,
     .silu = silu,

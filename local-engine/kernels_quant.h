@@ -1,5 +1,6 @@
 /* kernels_quant.h - the block types that .gguf files hold, as llama.cpp defines them: how a row of
- * them becomes float32. Little-endian; d and m are float16, widened exactly. For kernels_*.c only.
+ * them becomes float32. Little-endian; d and m are float16, widened exactly. For kernels_*.c, and
+ * float16 for whoever stores it.
  *
  * Q8_0   32 values   { d; int8 q[32] }                                    x = d q
  * Q4_0   32 values   { d; byte n[16] }                                    x = d (q - 8)
@@ -32,6 +33,8 @@ void kernels_quant_expand_avx2(enum kernels_type type, const unsigned char *w, s
 #endif
 
 float kernels_from_f16(uint16_t half); /* kernels_ref.c */
+/* The nearest, ties to even; beyond the largest it is infinite. */
+uint16_t kernels_to_f16(float x);
 
 /* a and b of each group from the twelve bytes: the low six bits of s[0..3] are a, of s[4..7] b, for
  * groups 0 to 3; groups 4 to 7 have their low four bits in s[8..11], their high two on top of the

@@ -50,6 +50,25 @@ float kernels_from_f16(uint16_t h)
     return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
+uint16_t kernels_to_f16(float x)
+{
+    uint32_t bits = to_bits(x);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    float size = fabsf(x);
+    if (isnan(x)) {
+        return (uint16_t)(sign | 0x7e00);
+    }
+    if (size >= 65520.0f) {
+        return (uint16_t)(sign | 0x7c00);
+    }
+    if (size < 0x1p-14f) { /* subnormal: a whole number of 2^-24 */
+        return (uint16_t)(sign | (uint16_t)lrintf(size * 0x1p24f));
+    }
+    bits &= 0x7fffffff;
+    bits += 0xfff + (bits >> 13 & 1);
+    return (uint16_t)(sign | (bits - 0x38000000) >> 13);
+}
+
 static float weight(enum kernels_type type, const unsigned char *w, size_t i)
 {
     uint16_t half;
@@ -104,18 +123,6 @@ static void matmul(const struct kernels_matmul *j, size_t from, size_t to, float
     }
 }
 
-static void mix(const float *p, size_t n_t, const float *v, size_t ldv, size_t n, float *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        float lane[LANES] = {0};
-        for (size_t t = 0; t < padded(n_t); t++) {
-            float a = t < n_t ? p[t] : 0.0f, b = t < n_t ? v[t * ldv + i] : 0.0f;
-            lane[t % LANES] = fmaf(a, b, lane[t % LANES]);
-        }
-        out[i] = tree(lane);
-    }
-}
-
 /* exp(x) = 2^n * exp(r), n the whole number nearest x / ln 2, |r| <= ln 2 / 2. ln 2 is taken off
  * in two parts: n times the first, of 9 bits, is exact. exp(r) = 1 + r + r^2 q(r) with the
  * polynomial of the Cephes library. A NaN passes every comparison. */
@@ -146,19 +153,46 @@ static float sum(const float *x, size_t n)
     return tree(lane);
 }
 
-static void softmax(float *s, size_t n, float scale)
+static void scores(const float *q, const float *keys, size_t d, float *s)
 {
-    float max = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        s[i] *= scale;
-        max = s[i] > max ? s[i] : max;
+    for (size_t t = 0; t < KERNELS_TILE; t++) {
+        float chain[2] = {0};
+        for (size_t i = 0; i < d; i++) {
+            chain[i % 2] = fmaf(q[i], keys[i * KERNELS_TILE + t], chain[i % 2]);
+        }
+        s[t] = chain[0] + chain[1];
     }
-    for (size_t i = 0; i < n; i++) {
-        s[i] = kernels_exp(s[i] - max);
+}
+
+/* Makes weights of the scores; returns their sum. */
+static float weigh(float *s, size_t from, size_t to, float max)
+{
+    float lane[8] = {0};
+    for (size_t t = 0; t < KERNELS_TILE; t++) {
+        s[t] = t >= from && t < to ? kernels_exp(s[t] - max) : 0.0f;
+        lane[t % 8] += s[t];
     }
-    float inverse = 1.0f / sum(s, n);
-    for (size_t i = 0; i < n; i++) {
-        s[i] *= inverse;
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+static void fold(struct kernels_fold *f, float *s, size_t from, size_t to, float scale,
+                 const float *values, size_t ldv)
+{
+    float max = f->max;
+    for (size_t t = from; t < to; t++) {
+        s[t] *= scale;
+        max = s[t] > max ? s[t] : max;
+    }
+    float correction = kernels_exp(f->max - max);
+    f->sum = fmaf(f->sum, correction, weigh(s, from, to, max));
+    f->max = max;
+    for (size_t i = 0; i < ldv; i++) {
+        float chain = 0.0f;
+        for (size_t t = from; t < to; t++) {
+            chain = fmaf(s[t], values[t * ldv + i], chain);
+        }
+        f->out[i] = fmaf(f->out[i], correction, chain);
     }
 }
 
@@ -213,8 +247,8 @@ const struct kernels kernels_ref = {
     .name = "ref",
     .matmul = matmul,
     .expand = expand,
-    .mix = mix,
-    .softmax = softmax,
+    .scores = scores,
+    .fold = fold,
     .rmsnorm = rmsnorm,
     .layernorm = layernorm,
     .silu = silu,

@@ -47,12 +47,9 @@ ENGINE_WARN_UNUSED bool kvcache_new(struct kvcache **out, const struct model *m,
 void kvcache_free(struct kvcache *c);
 int32_t kvcache_len(const struct kvcache *c);
 void kvcache_truncate(struct kvcache *c, int32_t n_tokens);
-/* A copy of the first n positions: choices 1.. of one prompt. dst was made for the same model and
- * has room. */
-void kvcache_copy(struct kvcache *dst, const struct kvcache *src, int32_t n_tokens);
-/* The same where dst holds the first n_same positions already: only the others are copied. */
-void kvcache_copy_rest(struct kvcache *dst, const struct kvcache *src, int32_t n_same,
-                       int32_t n_tokens);
+/* dst has the first n positions of src from now on, and shares their memory until one of them goes
+ * on: choices 1.. of one prompt. Both take their memory from the same account (kvcache.h). */
+void kvcache_share(struct kvcache *dst, const struct kvcache *src, int32_t n_tokens);
 
 /* One row of work: a token for one sequence at the sequence's next position. */
 struct model_row {
@@ -76,8 +73,8 @@ bool model_worker_set_kernels(struct model_worker *w, const char *name);
 
 /* Runs the rows through the model: any mix of sequences, prefill and decode together. Bits do not
  * depend on how rows are batched; more rows than n_rows_max run one part after the other. Fails
- * only when a cache is full (ENGINE_CONTEXT_FULL), a token is outside the vocabulary, or scores for
- * a longer sequence than ever before find no memory; then nothing was changed. */
+ * only when a cache is full (ENGINE_CONTEXT_FULL), a token is outside the vocabulary, or keys and
+ * values find no memory; then nothing was changed. */
 ENGINE_WARN_UNUSED bool model_forward(struct model_worker *w, const struct model_row *rows,
                                       size_t n_rows, struct engine_error *err);
 

@@ -171,10 +171,9 @@ struct model_worker {
     /* scratch of each thread */
     float *weights_scratch; /* [n_threads][KERNELS_SCRATCH_ROWS * widest row] */
     size_t weights_scratch_floats;
-    float *scores; /* [n_threads][heads_at_once][scores_cap] */
-    size_t scores_cap;
-    size_t group;         /* query heads of one kv head */
-    size_t heads_at_once; /* of a group, at most */
+    float *attention_scratch;
+    size_t attention_floats; /* of a thread */
+    size_t group;            /* query heads of one kv head */
 };
 
 /* A product with one matrix for every row of the batch: y = w x (+ bias). */

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE          48 /* outputs of one item: a multiple of the kernels' blocks of 12, 4 and 3 */
-#define THREADS_PAY   65536 /* multiplications from which waking the threads pays */
-#define ROWS_MAX      65536
-#define HEADS_AT_ONCE 16 /* query heads that read the keys together */
+#define TILE        48 /* outputs of one item: a multiple of the kernels' blocks of 12, 4 and 3 */
+#define THREADS_PAY 65536 /* multiplications from which waking the threads pays */
+#define ROWS_MAX    65536
+#define QUERIES     32 /* that read a tile of keys and values together */
 
 /* ---------------------------------------------------------------- memory */
 
@@ -73,22 +73,30 @@ static bool activations_init(struct model_worker *w)
            rows_init(&w->up, n, ffn);
 }
 
+/* Of each query what it has found; a tile's keys and values, widened; its scores. */
+static size_t attention_floats(size_t head_dim)
+{
+    size_t ldv = round_up(head_dim, KERNELS_VALUES);
+    return round_up(QUERIES * ldv + KERNELS_TILE * (head_dim + ldv + 1), 16);
+}
+
 static bool worker_init(struct model_worker *w)
 {
     const struct model_shape *s = &w->model->shape;
     size_t n = w->n_rows_max;
     size_t n_angles = w->model->n_ropes * n * (size_t)w->model->n_rotated / 2;
     w->group = (size_t)(s->n_heads / s->n_kv_heads);
-    w->heads_at_once = w->group < HEADS_AT_ONCE ? w->group : HEADS_AT_ONCE;
     w->weights_scratch_floats = round_up(KERNELS_SCRATCH_ROWS * widest_row(s), 16);
     w->weights_scratch = take((size_t)w->n_threads * w->weights_scratch_floats, sizeof(float));
+    w->attention_floats = attention_floats((size_t)s->head_dim);
+    w->attention_scratch = take((size_t)w->n_threads * w->attention_floats, sizeof(float));
     w->position = take(n, sizeof *w->position);
     w->cosine = take(n_angles, sizeof(float));
     w->sine = take(n_angles, sizeof(float));
     w->wanted_in = take(n, sizeof *w->wanted_in);
     w->wanted_out = take(n, sizeof *w->wanted_out);
-    return w->weights_scratch && w->position && w->cosine && w->sine && w->wanted_in &&
-           w->wanted_out && activations_init(w);
+    return w->weights_scratch && w->attention_scratch && w->position && w->cosine && w->sine &&
+           w->wanted_in && w->wanted_out && activations_init(w);
 }
 
 bool model_worker_new(struct model_worker **out, const struct model *m, int32_t n_rows_max,
@@ -129,8 +137,8 @@ void model_worker_free(struct model_worker *w)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         rows_release(rows[i]);
     }
-    void *block[] = {w->weights_scratch, w->position,   w->cosine, w->sine,
-                     w->wanted_in,       w->wanted_out, w->scores};
+    void *block[] = {w->weights_scratch, w->position,   w->cosine,           w->sine,
+                     w->wanted_in,       w->wanted_out, w->attention_scratch};
     for (size_t i = 0; i < sizeof block / sizeof block[0]; i++) {
         free(block[i]);
     }
@@ -330,55 +338,123 @@ static size_t first_seen(const struct model_worker *w, size_t position)
     return position < window ? 0 : position + 1 - window;
 }
 
-static void weigh(const struct model_worker *w, float *scores, size_t n)
+/* Query heads of one kv head in neighbouring rows of one sequence. */
+struct queries {
+    const struct kvcache *cache;
+    size_t kv_head;
+    size_t row, n_rows;   /* of the batch */
+    size_t head, n_heads; /* of each row */
+    struct kernels_fold fold[QUERIES];
+    float *keys, *values, *scores; /* scratch: [head_dim][TILE], [TILE][ldv], [TILE] */
+};
+
+static void queries_init(struct queries *q, float *scratch)
 {
-    const struct model *m = w->model;
-    float scale = m->attention_scale;
-    if (m->attention_cap > 0.0f) {
-        w->kernels->softcap(scores, n, scale, m->attention_cap);
-        scale = 1.0f;
+    size_t ldv = q->cache->ldv, n = q->n_rows * q->n_heads;
+    memset(scratch, 0, n * ldv * sizeof *scratch);
+    for (size_t i = 0; i < n; i++) {
+        q->fold[i] = (struct kernels_fold){-INFINITY, 0.0f, scratch + i * ldv};
     }
-    w->kernels->softmax(scores, n, scale);
+    q->keys = scratch + QUERIES * ldv;
+    q->values = q->keys + KERNELS_TILE * q->cache->head_dim;
+    q->scores = q->values + KERNELS_TILE * ldv;
 }
 
-/* Some query heads that share one kv head, one row: scores against all keys that it sees, softmax,
- * weighted sum of the values. */
-static void attend_heads(struct model_worker *w, size_t row, size_t kv_head, size_t first, size_t n,
-                         float *scores)
+/* Stored keys or values as float32. */
+static const float *widened(const struct model_worker *w, const struct queries *q,
+                            const void *stored, size_t n, float *scratch)
 {
-    const struct kvcache *c = w->rows[row].cache;
-    size_t d = c->head_dim, position = (size_t)w->position[row];
-    size_t seen = first_seen(w, position), n_t = position + 1 - seen;
-    const float *q[HEADS_AT_ONCE];
-    float *s[HEADS_AT_ONCE];
-    for (size_t i = 0; i < n; i++) {
-        q[i] = w->q.row[row] + (first + i) * d;
-        s[i] = scores + i * w->scores_cap;
+    if (q->cache->type == KERNELS_F32) {
+        return stored;
     }
-    const struct kernels_matmul product = {
-        .w = (const unsigned char *)(kvcache_keys(c, w->layer, kv_head) + seen * d),
-        .row_bytes = d * sizeof(float),
-        .type = KERNELS_F32,
-        .k = d,
-        .x = q,
-        .y = s,
-        .n_rows = n};
-    w->kernels->matmul(&product, 0, n_t, NULL); /* float32 rows need no scratch */
-    for (size_t i = 0; i < n; i++) {
-        weigh(w, s[i], n_t);
-        w->kernels->mix(s[i], n_t, kvcache_values(c, w->layer, kv_head) + seen * d, d, d,
-                        w->attended.row[row] + (first + i) * d);
+    w->kernels->expand(q->cache->type, stored, n, scratch);
+    return scratch;
+}
+
+/* What a row sees of a tile. */
+static void fold_row(const struct model_worker *w, struct queries *q, size_t row, size_t tile,
+                     const float *keys, const float *values)
+{
+    const struct model *m = w->model;
+    size_t d = q->cache->head_dim, position = (size_t)w->position[row];
+    size_t first = tile * KERNELS_TILE, seen = first_seen(w, position);
+    if (first > position || first + KERNELS_TILE <= seen) {
+        return;
     }
+    size_t from = seen > first ? seen - first : 0;
+    size_t to = position - first < KERNELS_TILE ? position - first + 1 : KERNELS_TILE;
+    for (size_t h = 0; h < q->n_heads; h++) {
+        float scale = m->attention_scale;
+        w->kernels->scores(w->q.row[row] + (q->head + h) * d, keys, d, q->scores);
+        if (m->attention_cap > 0.0f) {
+            w->kernels->softcap(q->scores, KERNELS_TILE, scale, m->attention_cap);
+            scale = 1.0f;
+        }
+        w->kernels->fold(&q->fold[(row - q->row) * q->n_heads + h], q->scores, from, to, scale,
+                         values, q->cache->ldv);
+    }
+}
+
+static void store_queries(const struct model_worker *w, const struct queries *q)
+{
+    size_t d = q->cache->head_dim;
+    for (size_t i = 0; i < q->n_rows * q->n_heads; i++) {
+        const struct kernels_fold *f = &q->fold[i];
+        float *out = w->attended.row[q->row + i / q->n_heads] + (q->head + i % q->n_heads) * d;
+        float inverse = 1.0f / f->sum;
+        for (size_t j = 0; j < d; j++) {
+            out[j] = f->out[j] * inverse;
+        }
+    }
+}
+
+/* Tile after tile, in order: all queries while it is in the cache of the processor. */
+static void attend_queries(struct model_worker *w, struct queries *q, float *scratch)
+{
+    const struct kvcache *c = q->cache;
+    size_t last = (size_t)w->position[q->row + q->n_rows - 1] / KERNELS_TILE;
+    queries_init(q, scratch);
+    for (size_t t = first_seen(w, (size_t)w->position[q->row]) / KERNELS_TILE; t <= last; t++) {
+        const float *keys = widened(w, q, kvcache_keys(c, t, w->layer, q->kv_head),
+                                    KERNELS_TILE * c->head_dim, q->keys);
+        const float *values = widened(w, q, kvcache_values(c, t, w->layer, q->kv_head),
+                                      KERNELS_TILE * c->ldv, q->values);
+        for (size_t r = q->row; r < q->row + q->n_rows; r++) {
+            fold_row(w, q, r, t, keys, values);
+        }
+    }
+    store_queries(w, q);
+}
+
+/* Rows from `row` on that go with it: of the same sequence, up to a multiple of n_max rows. */
+static size_t n_rows_with(const struct model_worker *w, size_t row, size_t n_max)
+{
+    size_t n = 1;
+    while ((row + n) % n_max != 0 && row + n < w->n_rows &&
+           w->rows[row + n].cache == w->rows[row].cache) {
+        n++;
+    }
+    return n;
 }
 
 static void attend_item(void *arg, size_t item, int thread)
 {
     struct model_worker *w = arg;
     size_t n_kv = (size_t)w->model->shape.n_kv_heads, row = item / n_kv, kv_head = item % n_kv;
-    float *scores = w->scores + (size_t)thread * w->heads_at_once * w->scores_cap;
-    for (size_t g = 0; g < w->group; g += w->heads_at_once) {
-        size_t n = w->group - g < w->heads_at_once ? w->group - g : w->heads_at_once;
-        attend_heads(w, row, kv_head, kv_head * w->group + g, n, scores);
+    size_t n_heads = w->group < QUERIES ? w->group : QUERIES, n_max = QUERIES / n_heads;
+    const struct kvcache *c = w->rows[row].cache;
+    if (row % n_max != 0 && w->rows[row - 1].cache == c) {
+        return; /* it goes with the row before */
+    }
+    float *scratch = w->attention_scratch + (size_t)thread * w->attention_floats;
+    for (size_t g = 0; g < w->group; g += n_heads) {
+        struct queries q = {.cache = c,
+                            .kv_head = kv_head,
+                            .row = row,
+                            .n_rows = n_rows_with(w, row, n_max),
+                            .head = kv_head * w->group + g,
+                            .n_heads = w->group - g < n_heads ? w->group - g : n_heads};
+        attend_queries(w, &q, scratch);
     }
 }
 
@@ -396,33 +472,10 @@ void model_worker_attend(struct model_worker *w)
 
 /* ---------------------------------------------------------------- the batch */
 
-/* Room for the scores of n_t positions; grows by doubling, so long contexts cost memory only
- * when they are used. */
-static bool reserve_scores(struct model_worker *w, size_t n_t, struct engine_error *err)
-{
-    if (n_t <= w->scores_cap) {
-        return true;
-    }
-    size_t cap = w->scores_cap ? w->scores_cap : 256;
-    while (cap < n_t) {
-        cap *= 2;
-    }
-    float *scores = take((size_t)w->n_threads * w->heads_at_once * cap, sizeof *scores);
-    if (!scores) {
-        return engine_fail(err, ENGINE_NOMEM, "", "out of memory for attention over %zu tokens",
-                           n_t);
-    }
-    free(w->scores);
-    w->scores = scores;
-    w->scores_cap = cap;
-    return true;
-}
-
-/* Counts each cache's new rows in n_pending and finds the longest sequence. */
+/* Counts each cache's new rows in n_pending. */
 static bool check_rows(const struct model_worker *w, const struct model_row *rows, size_t n_rows,
-                       size_t *longest, struct engine_error *err)
+                       struct engine_error *err)
 {
-    *longest = 0;
     for (size_t r = 0; r < n_rows; r++) {
         struct kvcache *c = rows[r].cache;
         assert(c && c->model == w->model);
@@ -436,8 +489,19 @@ static bool check_rows(const struct model_worker *w, const struct model_row *row
                                c->n_tokens_max);
         }
         c->n_pending++;
-        size_t n_t = (size_t)(c->n_tokens + c->n_pending);
-        *longest = n_t > *longest ? n_t : *longest;
+    }
+    return true;
+}
+
+/* Blocks for all that is pending, cache by cache. */
+static bool prepare_caches(const struct model_row *rows, size_t n_rows, struct engine_error *err)
+{
+    for (size_t r = 0; r < n_rows; r++) {
+        int32_t n_new = rows[r].cache->n_pending;
+        rows[r].cache->n_pending = 0;
+        if (!kvcache_prepare(rows[r].cache, n_new, err)) {
+            return false;
+        }
     }
     return true;
 }
@@ -447,7 +511,10 @@ static void run_chunk(struct model_worker *w, const struct model_row *rows, size
     w->rows = rows;
     w->n_rows = n_rows;
     for (size_t r = 0; r < n_rows; r++) {
-        w->position[r] = rows[r].cache->n_tokens + rows[r].cache->n_pending++;
+        struct kvcache *c = rows[r].cache;
+        w->position[r] = c->n_tokens + c->n_pending++;
+        c->table[(size_t)w->position[r] / KVPOOL_TOKENS]
+            ->tokens[(size_t)w->position[r] % KVPOOL_TOKENS] = rows[r].token;
     }
     w->model->family->forward(w);
     for (size_t r = 0; r < n_rows; r++) {
@@ -459,8 +526,7 @@ static void run_chunk(struct model_worker *w, const struct model_row *rows, size
 bool model_forward(struct model_worker *w, const struct model_row *rows, size_t n_rows,
                    struct engine_error *err)
 {
-    size_t longest;
-    bool ok = check_rows(w, rows, n_rows, &longest, err) && reserve_scores(w, longest, err);
+    bool ok = check_rows(w, rows, n_rows, err) && prepare_caches(rows, n_rows, err);
     for (size_t r = 0; r < n_rows; r++) {
         rows[r].cache->n_pending = 0;
     }

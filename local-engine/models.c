@@ -64,19 +64,43 @@ static bool check_room(const struct models *t, const struct served *m, struct en
                        m->name, (long long)bytes, (long long)max);
 }
 
-static void map(struct models *t, struct served *m, const char *folder, const char *draft)
+/* What stands behind the folder; NULL: nothing does. */
+struct model_options {
+    const char *draft, *chat_template, *kv_type, *kv_memory;
+};
+
+/* Whether they can be understood. */
+static bool read_options(const struct model_options *from, struct engine_options *o,
+                         struct engine_error *err)
+{
+    char *end = "";
+    o->draft_path = from->draft;
+    o->is_kv_f16 = from->kv_type && strcmp(from->kv_type, "f16") == 0;
+    if (from->kv_type && !o->is_kv_f16 && strcmp(from->kv_type, "f32") != 0) {
+        return engine_fail(err, ENGINE_BAD_PARAM, "model",
+                           "'%s': a type of keys and values is f32 or f16", from->kv_type);
+    }
+    o->kv_bytes_max = from->kv_memory ? strtoll(from->kv_memory, &end, 10) : 0;
+    return (!*end && (o->kv_bytes_max > 0 || !from->kv_memory)) ||
+           engine_fail(err, ENGINE_BAD_PARAM, "model",
+                       "'%s': bytes for keys and values are a number from 1", from->kv_memory);
+}
+
+static void map(struct models *t, struct served *m, const char *folder,
+                const struct model_options *from)
 {
     struct engine_options o = t->options.engine;
-    o.draft_path = draft;
-    if (!engine_map(&m->engine, folder, &o, &m->err) || !check_room(t, m, &m->err)) {
+    if (!read_options(from, &o, &m->err) || !engine_map(&m->engine, folder, &o, &m->err) ||
+        !check_room(t, m, &m->err)) {
         m->state = MODELS_FAILED;
     }
 }
 
-/* Cuts the option off the end of `spec` and returns its value; NULL: it is not there. */
+/* Cuts the option off the end of `spec` and returns its value; NULL: it is not there, or no spec.
+ */
 static const char *cut_option(char *spec, const char *option)
 {
-    char *at = strstr(spec, option);
+    char *at = spec ? strstr(spec, option) : NULL;
     if (at) {
         *at = '\0';
         at += strlen(option);
@@ -96,10 +120,13 @@ bool models_add(struct models *t, const char *spec, struct engine_error *err)
                            MODELS_MAX);
     }
     char *name = strndup(spec, (size_t)(equals - spec)), *folder = strdup(equals + 1);
-    const char *draft = folder ? cut_option(folder, "?draft=") : NULL,
-               *template = folder ? cut_option(folder, "?template=") : NULL;
-    char *chat_template = template ? strdup(template) : NULL;
-    bool is_memory = !name || !folder || (template && !chat_template);
+    struct model_options o = {0};
+    o.kv_memory = cut_option(folder, "?kv_memory="); /* the last one first */
+    o.kv_type = cut_option(folder, "?kv_type=");
+    o.draft = cut_option(folder, "?draft=");
+    o.chat_template = cut_option(folder, "?template=");
+    char *chat_template = o.chat_template ? strdup(o.chat_template) : NULL;
+    bool is_memory = !name || !folder || (o.chat_template && !chat_template);
     if (is_memory || models_find(t, name)) {
         free(name);
         free(folder);
@@ -111,7 +138,7 @@ bool models_add(struct models *t, const char *spec, struct engine_error *err)
     struct served *m = &t->served[t->n++];
     m->name = name;
     m->chat_template = chat_template;
-    map(t, m, folder, draft);
+    map(t, m, folder, &o);
     free(folder);
     return true;
 }

@@ -43,9 +43,9 @@ ENGINE_WARN_UNUSED bool models_new(struct models **out, const struct models_opti
                                    struct engine_error *err);
 /* No jobs may be left. */
 void models_free(struct models *t);
-/* "NAME=FOLDER", and after it "?template=plain" or "?draft=FOLDER" or both, in this order. Files
- * that are damaged are no failure: the model is FAILED. false: the text has another form, the name
- * is there already, or memory. */
+/* "NAME=FOLDER", and after it any of "?template=plain", "?draft=FOLDER", "?kv_type=f16" and
+ * "?kv_memory=1000000", in this order. Files that are damaged are no failure: the model is FAILED.
+ * false: the text has another form, the name is there already, or memory. */
 ENGINE_WARN_UNUSED bool models_add(struct models *t, const char *spec, struct engine_error *err);
 size_t models_n(const struct models *t);
 struct served *models_at(struct models *t, size_t i);

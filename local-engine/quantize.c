@@ -1,35 +1,15 @@
 /* quantize.c - float32 to the stored types, block by block, in plain float32 arithmetic: the same
  * bits on every processor. */
 #include "quantize.h"
+#include "kernels_quant.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* Nearest float16, ties to even; beyond the largest it is infinite. */
-static uint16_t to_f16(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    float size = fabsf(x);
-    if (isnan(x)) {
-        return (uint16_t)(sign | 0x7e00);
-    }
-    if (size >= 65520.0f) {
-        return (uint16_t)(sign | 0x7c00);
-    }
-    if (size < 0x1p-14f) { /* subnormal: a whole number of 2^-24 */
-        return (uint16_t)(sign | (uint16_t)lrintf(size * 0x1p24f));
-    }
-    bits &= 0x7fffffff;
-    bits += 0xfff + (bits >> 13 & 1);
-    return (uint16_t)(sign | (bits - 0x38000000) >> 13);
-}
-
 static void put_f16(unsigned char *out, float x)
 {
-    uint16_t half = to_f16(x);
+    uint16_t half = kernels_to_f16(x);
     out[0] = (unsigned char)half;
     out[1] = (unsigned char)(half >> 8);
 }

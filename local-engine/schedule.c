@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 1 << 16, READS_PER_TURN = 16, WAITING_MAX = 1024 };
+enum { REST_MS = 60000 }; /* without work for so long, memory is given back */
 enum { OUT_PAUSE = 1 << 20, OUT_DEAF = OUT_PAUSE + LINK_FRAME_MAX };
 
 /* A frame for a model that takes no jobs yet. */
@@ -42,6 +43,7 @@ struct schedule {
     struct job_list waiting, running;
     size_t n_waiting; /* parked ones, too */
     bool is_closed;
+    bool is_resting; /* no engine has memory to give back */
 };
 
 /* ---- lists */
@@ -178,7 +180,7 @@ static json_t *model_object(const struct served *m)
     const struct model_shape *shape = engine_shape(m->engine);
     return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:s}", "id", m->name, "state",
                      models_state_name(m->state), "family", shape->family, "context",
-                     (int)shape->context, "vocab", (int)shape->n_vocab, "params",
+                     (int)engine_context(m->engine), "vocab", (int)shape->n_vocab, "params",
                      (json_int_t)shape->n_params, "bytes",
                      (json_int_t)engine_weight_bytes(m->engine), "memory",
                      (json_int_t)engine_loaded_bytes(m->engine), "dtype", shape->dtype);
@@ -444,7 +446,21 @@ static bool step(struct schedule *s)
             has_worked = engine_step(m->engine) || has_worked;
         }
     }
+    s->is_resting = s->is_resting && !has_worked;
     return has_worked;
+}
+
+/* Nothing is computed, and nothing was for a while; an engine that waits for a slow reader may hold
+ * some memory still. */
+static void rest(struct schedule *s)
+{
+    s->is_resting = true;
+    for (size_t i = 0; i < models_n(s->models); i++) {
+        struct served *m = models_at(s->models, i);
+        if (m->state == MODELS_LOADED) {
+            s->is_resting = engine_rest(m->engine) && s->is_resting;
+        }
+    }
 }
 
 static void wait_for_daemon(struct schedule *s)
@@ -452,7 +468,9 @@ static void wait_for_daemon(struct schedule *s)
     struct pollfd p[2] = {{.fd = s->fd}, {.fd = models_fd(s->models), .events = POLLIN}};
     size_t n = outbox_len(&s->out);
     p[0].events = (short)((n <= OUT_DEAF ? POLLIN : 0) | (n > 0 ? POLLOUT : 0));
-    (void)poll(p, 2, -1); /* a signal only makes one more turn */
+    if (poll(p, 2, s->is_resting ? -1 : REST_MS) == 0) { /* a signal only makes one more turn */
+        rest(s);
+    }
 }
 
 /* The first model is loaded before anybody asks, so that the first answer is quick. */

@@ -2,8 +2,8 @@
  * out.
  *
  * It waits only when there is nothing to compute, or when the daemon does not take what was
- * computed. Requests beyond an engine's sessions wait in order, and so do those for a model that is
- * not loaded. A cancel is seen between two steps.
+ * computed. Requests beyond an engine's sessions or its memory for keys and values wait in order,
+ * and so do those for a model that is not loaded. A cancel is seen between two steps.
  */
 #ifndef ISOTHERM_SCHEDULE_H
 #define ISOTHERM_SCHEDULE_H

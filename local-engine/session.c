@@ -19,14 +19,14 @@
 /* ---- making and freeing */
 
 static bool choice_init(struct session *s, struct session_choice *c,
-                        const struct session_request *r, const struct model *m,
+                        const struct session_request *r, const struct session_engine *e,
                         struct engine_error *err)
 {
     size_t n_eos;
     const int32_t *eos = tokenizer_eos(s->tokenizer, &n_eos);
     int32_t n_positions = (int32_t)((int64_t)s->n_prompt + s->n_tokens_max);
     c->matched_stop = -1;
-    return kvcache_new(&c->cache, m, n_positions, err) &&
+    return kvcache_new_of(&c->cache, e->model, e->kv_type, &s->account, n_positions, err) &&
            (s->beam || sampler_new(&c->sampler, &s->sampling, s->n_vocab, eos, n_eos, s->prompt,
                                    s->n_prompt - s->n_given, r->seed, c->stream, err)) &&
            stop_new(&c->stop, r->stops, r->n_stops, err);
@@ -58,8 +58,8 @@ static bool has_no_text(const struct tokenizer *t, const int32_t *ids, size_t n)
     return true;
 }
 
-static bool choices_init(struct session *s, const struct session_request *r, const struct model *m,
-                         struct engine_error *err)
+static bool choices_init(struct session *s, const struct session_request *r,
+                         const struct session_engine *e, struct engine_error *err)
 {
     s->choices = calloc(s->n_choices, sizeof *s->choices);
     s->prompt = malloc(r->n_prompt * sizeof *s->prompt);
@@ -76,7 +76,7 @@ static bool choices_init(struct session *s, const struct session_request *r, con
     }
     for (uint32_t i = 0; i < s->n_choices; i++) {
         s->choices[i].stream = i;
-        if (!choice_init(s, &s->choices[i], r, m, err)) {
+        if (!choice_init(s, &s->choices[i], r, e, err)) {
             return false;
         }
     }
@@ -106,40 +106,82 @@ static bool constraints_init(struct session *s, const struct session_request *r,
     return ok;
 }
 
-static uint32_t n_choices(const struct session_request *r)
+/* ---- room for keys and values */
+
+/* Choices that are computed. */
+static uint32_t n_computed(const struct session_request *r)
 {
     bool is_one = r->sampling->temperature == 0 || r->n_distribution || r->generates_nothing;
     return r->n_beams && !r->generates_nothing ? r->n_beams : is_one ? 1 : r->best_of;
 }
 
-bool session_new(struct session **out, const struct session_request *r, const struct model *m,
-                 const struct tokenizer *t, struct constrain_cache *constraints,
-                 struct engine_error *err)
+static int64_t n_tokens_max(const struct session_request *r, int32_t context)
+{
+    int64_t room = context - (int64_t)r->n_prompt;
+    room = r->generates_nothing ? 0 : room;
+    return r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens : room;
+}
+
+/* Of a choice beside the whole blocks of the prompt, which all choices share. */
+static size_t n_blocks_choice(const struct session_request *r, int32_t context)
+{
+    return kvcache_n_blocks((int64_t)r->n_prompt + n_tokens_max(r, context)) -
+           r->n_prompt / KVPOOL_TOKENS;
+}
+
+size_t session_n_blocks(const struct session_request *r, int32_t context)
+{
+    return r->n_prompt / KVPOOL_TOKENS + n_computed(r) * n_blocks_choice(r, context);
+}
+
+void session_attach(struct session *s)
+{
+    struct kvcache *c = s->choices[0].cache;
+    if (!s->echo && (size_t)kvcache_len(c) == s->n_evaluated) {
+        kvpool_forgo(&s->account, kvcache_attach(c, s->prompt, s->n_prompt));
+        s->n_evaluated = (size_t)kvcache_len(c);
+    }
+}
+
+/* What the index has of the prompt needs no promise. */
+static bool reserve(struct session *s, const struct session_request *r, int32_t context,
+                    struct engine_error *err)
+{
+    session_attach(s);
+    size_t n = session_n_blocks(r, context) - s->n_evaluated / KVPOOL_TOKENS;
+    return kvpool_promise(&s->account, n) ||
+           engine_fail(err, ENGINE_BUSY, "",
+                       "keys and values of others leave no room for %zu blocks: try again later",
+                       n);
+}
+
+bool session_new(struct session **out, const struct session_request *r,
+                 const struct session_engine *e, struct engine_error *err)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a session");
     }
-    const struct model_shape *shape = model_get_shape(m);
-    int64_t room = shape->context - (int64_t)r->n_prompt;
+    const struct tokenizer *t = e->tokenizer;
     s->tokenizer = t;
-    s->n_vocab = shape->n_vocab;
+    s->n_vocab = model_get_shape(e->model)->n_vocab;
     s->sampling = *r->sampling;
     s->n_prompt = r->n_prompt;
+    s->account.pool = e->pool;
+    s->n_blocks_choice = n_blocks_choice(r, e->context);
     s->follows_nothing = has_no_text(t, r->prompt, r->n_prompt);
     s->generates_nothing = r->generates_nothing;
-    s->n_tokens_max = r->generates_nothing                        ? 0
-                      : r->max_tokens > 0 && r->max_tokens < room ? r->max_tokens
-                                                                  : room;
+    s->n_tokens_max = n_tokens_max(r, e->context);
     s->n = r->n;
     s->n_distribution = r->n_distribution;
     s->n_given = r->n_given;
-    s->n_choices = n_choices(r);
+    s->n_choices = n_computed(r);
     s->gathers = !r->n_beams && s->n_choices > s->n;
     s->logprobs = r->logprobs;
     s->logprobs_processed = r->logprobs_processed;
     s->n_top = r->n_top_logprobs;
-    if (!choices_init(s, r, m, err) || !constraints_init(s, r, constraints, err)) {
+    if (!choices_init(s, r, e, err) || !constraints_init(s, r, e->constraints, err) ||
+        !reserve(s, r, e->context, err)) {
         sampler_config_init(&s->sampling); /* still the caller's */
         session_release(s);
         return false;
@@ -156,6 +198,9 @@ void session_release(struct session *s)
     }
     for (uint32_t i = 0; s->choices && i < s->n_choices; i++) {
         choice_release(&s->choices[i]);
+    }
+    if (s->account.pool) {
+        kvpool_forgo(&s->account, s->account.n_promised);
     }
     free(s->choices);
     free(s->prompt);
@@ -404,6 +449,7 @@ static void finish(struct session *s, struct session_choice *c)
 {
     kvcache_free(c->cache);
     c->cache = NULL;
+    kvpool_forgo(&s->account, s->n_blocks_choice);
     if (!s->gathers) {
         struct session_event ev;
         fill_finish(c, &ev);
@@ -686,7 +732,7 @@ static bool begin(struct session *s, const float *logits, struct engine_error *e
     }
     uint32_t n = s->beam ? 1 : s->n_choices; /* one hypothesis, which is empty */
     for (uint32_t i = 1; i < n; i++) {
-        kvcache_copy(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);
+        kvcache_share(s->choices[i].cache, s->choices[0].cache, (int32_t)s->n_prompt);
     }
     for (uint32_t i = 0; i < n && !s->is_done; i++) {
         session_advance(s, &s->choices[i], logits);

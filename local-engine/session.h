@@ -10,6 +10,7 @@
 
 #include "draft.h"
 #include "engine.h"
+#include "kvcache.h"
 #include "speculate.h"
 #include "utf8.h"
 
@@ -70,6 +71,8 @@ struct session {
     struct sampler_top *top;        /* [n_top]: of the token in hand */
     struct session_choice *choices; /* [n_choices]: those that are computed */
     uint32_t n_choices;
+    struct kvaccount account;  /* of the choices' caches */
+    size_t n_blocks_choice;    /* what a choice may need beside the prompt */
     struct session_beam *beam; /* NULL: sampling. Else a choice for each hypothesis */
     struct session_echo *echo; /* NULL: the prompt is not told */
     bool generates_nothing;
@@ -78,13 +81,25 @@ struct session {
     uint8_t *mask; /* [n_vocab] with a constraint */
 };
 
-/* Checked before. Makes all that a session needs, so that memory runs out here or not at all (but
- * for collected text). */
+/* What sessions of an engine have in common. Borrowed. */
+struct session_engine {
+    const struct model *model;
+    const struct tokenizer *tokenizer;
+    struct constrain_cache *constraints;
+    struct kvpool *pool;
+    enum kernels_type kv_type;
+    int32_t context; /* the model's, or less where the pool is smaller */
+};
+/* Blocks of keys and values that the request may need at once; checked but for them. */
+size_t session_n_blocks(const struct session_request *r, int32_t context);
+/* Checked before. Makes all that a session needs and is promised its blocks, so that memory runs
+ * out here or not at all (but for collected text). ENGINE_BUSY: not as many blocks are free now. */
 ENGINE_WARN_UNUSED bool session_new(struct session **out, const struct session_request *r,
-                                    const struct model *m, const struct tokenizer *t,
-                                    struct constrain_cache *constraints, struct engine_error *err);
+                                    const struct session_engine *e, struct engine_error *err);
 /* Frees the memory alone. */
 void session_release(struct session *s);
+/* Of the prompt's next blocks those that others have evaluated. */
+void session_attach(struct session *s);
 /* Whether the logits after token i of the prompt are wanted. */
 bool session_wants_logits(const struct session *s, size_t i);
 /* Logits [n_vocab] that were wanted, after the first s->n_evaluated tokens of the prompt. After the

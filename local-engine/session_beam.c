@@ -2,9 +2,7 @@
  * from parents to children.
  *
  * The first child of a hypothesis goes on in its cache. Every further one takes the cache of a
- * hypothesis that has died, and of the parent's keys and values copies only what that cache does
- * not hold already: both have a beginning in common, and equal tokens at equal places give equal
- * bits. Hypotheses part late, so that is a few positions.
+ * hypothesis that has died and shares the parent's keys and values in it.
  */
 #include "session_beam.h"
 #include "beam.h"
@@ -16,12 +14,9 @@
 struct session_beam {
     struct beam *beam;
     struct sampler *sampler;
-    struct stop *stop;  /* NULL: no stop strings */
-    uint32_t n_waiting; /* hypotheses whose logits are still to come in this step */
-    int32_t
-        held[BEAM_WIDTH_MAX]; /* choice i's cache has the prompt and the tokens up to this node */
-    bool has_prompt[BEAM_WIDTH_MAX]; /* or nothing at all */
-    int32_t *tokens, *nodes;         /* [n_tokens_max]: a path */
+    struct stop *stop;       /* NULL: no stop strings */
+    uint32_t n_waiting;      /* hypotheses whose logits are still to come in this step */
+    int32_t *tokens, *nodes; /* [n_tokens_max]: a path */
     /* With logprobs: */
     float *logits;               /* [width][n_vocab], of each hypothesis */
     struct sampler_top *reports; /* by node: the token itself, then n_top */
@@ -63,8 +58,6 @@ bool session_beam_new(struct session_beam **out, struct session *s, const struct
     }
     for (uint32_t i = 0; i < s->n_choices; i++) {
         s->choices[i].is_idle = i > 0;
-        b->held[i] = -1;
-        b->has_prompt[i] = i == 0;
     }
     b->n_waiting = 1;
     *out = b;
@@ -154,8 +147,7 @@ static bool on_new(const struct beam *beam, int32_t node, uint32_t parent, bool 
 /* A choice as it was before the step. */
 struct place {
     struct kvcache *cache;
-    int32_t held;
-    bool has_prompt, is_taken;
+    bool is_taken;
 };
 
 static struct place *free_place(struct place *places, uint32_t n, const bool *is_parent)
@@ -168,17 +160,6 @@ static struct place *free_place(struct place *places, uint32_t n, const bool *is
     return NULL;
 }
 
-static void copy_to(const struct session *s, struct place *to, const struct place *from)
-{
-    const struct beam *beam = s->beam->beam;
-    size_t n_same = to->has_prompt ? s->n_prompt + beam_common(beam, to->held, from->held) : 0;
-    size_t n = s->n_prompt + beam_depth(beam, from->held);
-    kvcache_truncate(to->cache, (int32_t)n_same);
-    kvcache_copy_rest(to->cache, from->cache, (int32_t)n_same, (int32_t)n);
-    to->held = from->held;
-    to->has_prompt = true;
-}
-
 /* Gives each alive hypothesis a cache with its parent's tokens, and its own token to evaluate. */
 static void hand_over(struct session *s)
 {
@@ -187,7 +168,7 @@ static void hand_over(struct session *s)
     bool is_parent[BEAM_WIDTH_MAX] = {false};
     uint32_t n_alive = beam_n_alive(b->beam), n = s->n_choices;
     for (uint32_t i = 0; i < n; i++) {
-        places[i] = (struct place){s->choices[i].cache, b->held[i], b->has_prompt[i], false};
+        places[i] = (struct place){s->choices[i].cache, false};
     }
     for (uint32_t i = 0; i < n_alive; i++) {
         is_parent[beam_parent(b->beam, i)] = true;
@@ -202,12 +183,10 @@ static void hand_over(struct session *s)
         }
         assert(own);
         if (from && own != from) {
-            copy_to(s, own, from);
+            kvcache_share(own->cache, from->cache, kvcache_len(from->cache));
         }
         own->is_taken = true;
         c->cache = own->cache;
-        b->held[i] = own->held;
-        b->has_prompt[i] = own->has_prompt;
         c->last = c->is_idle ? 0 : beam_token(b->beam, beam_node(b->beam, i));
     }
 }
@@ -294,7 +273,6 @@ bool session_beam_take(struct session *s, struct session_choice *c, const float 
                (size_t)s->n_vocab * sizeof *logits);
     }
     beam_offer(b->beam, i, scores, s->n_vocab);
-    b->held[i] = node;
     c->is_idle = true;
     return --b->n_waiting > 0 || step(s, err);
 }

@@ -193,7 +193,17 @@ static const struct key keys[] = {
      "tokens "
      "that this one\n"
      "                          # then evaluates together, where engine_speculation is not off; "
-     "answers are the same",
+     "answers are the same\n"
+     "    kv_type: f32          # how keys and values are kept: f32, or f16 in half the memory "
+     "(other "
+     "answers)\n"
+     "    kv_memory: null       # bytes for those of all requests, as in 4G; null for 128 "
+     "contexts, "
+     "but at most\n"
+     "                          # a quarter of the machine's memory and at least one context. What "
+     "is "
+     "below one\n"
+     "                          # context makes the context shorter; requests beyond it wait",
      true},
 };
 #define N_KEYS (sizeof keys / sizeof *keys)
@@ -250,10 +260,13 @@ static const cyaml_schema_field_t alias_fields[] = {
 };
 static const cyaml_schema_value_t alias_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_alias, alias_fields)};
-static const cyaml_schema_field_t model_fields[] = {
-    NEEDED_STRING(config_model, name), NEEDED_STRING(config_model, path),
-    OPTIONAL_STRING(config_model, chat_template), OPTIONAL_STRING(config_model, draft_model),
-    CYAML_FIELD_END};
+static const cyaml_schema_field_t model_fields[] = {NEEDED_STRING(config_model, name),
+                                                    NEEDED_STRING(config_model, path),
+                                                    OPTIONAL_STRING(config_model, chat_template),
+                                                    OPTIONAL_STRING(config_model, draft_model),
+                                                    OPTIONAL_STRING(config_model, kv_type),
+                                                    OPTIONAL_STRING(config_model, kv_memory),
+                                                    CYAML_FIELD_END};
 static const cyaml_schema_value_t model_value = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct config_model, model_fields)};
 
@@ -715,7 +728,9 @@ static bool same_models(const struct config *a, const struct config *b)
         same = same_text(a->models[i].name, b->models[i].name) &&
                same_text(a->models[i].path, b->models[i].path) &&
                same_text(a->models[i].chat_template, b->models[i].chat_template) &&
-               same_text(a->models[i].draft_model, b->models[i].draft_model);
+               same_text(a->models[i].draft_model, b->models[i].draft_model) &&
+               same_text(a->models[i].kv_type, b->models[i].kv_type) &&
+               same_text(a->models[i].kv_memory, b->models[i].kv_memory);
     }
     return same;
 }

@@ -72,6 +72,8 @@ struct config_model {
     char *name, *path;
     char *draft_model;   /* path of a smaller one that guesses for it; NULL: none */
     char *chat_template; /* a name of local-engine/chat_style.c; NULL: as the model's files say */
+    char *kv_type;       /* of keys and values: f32 or f16; NULL: f32 */
+    char *kv_memory;     /* for all of them, as config_bytes() reads it; NULL: the engine decides */
 };
 
 struct config {
@@ -130,5 +132,9 @@ bool config_key(const char *name, char *out, size_t cap);
 /* The key in a file (api_key_file; at most 4 KB, trailing newline cut). NULL, or why there is none;
  * then `out` is untouched. */
 const char *config_key_file(const char *path, char *out, size_t cap);
+
+/* "512M": bytes with K, M, G, T for 1024 and its powers, or without. 0: it is nothing of the kind,
+ * or none or too many of them. */
+int64_t config_bytes(const char *text);
 
 #endif

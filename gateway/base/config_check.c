@@ -388,26 +388,55 @@ static bool check_alias(const struct check *k, unsigned i)
     return check_targets(k, i);
 }
 
+int64_t config_bytes(const char *text)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    if (*text < '0' || *text > '9') {
+        return 0;
+    }
+    unsigned long long n = strtoull(text, &end, 10);
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+    unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+    bool is_whole = *end == '\0' || (suffix && end[1] == '\0');
+    return is_whole && n <= (unsigned long long)INT64_MAX >> shift ? (int64_t)(n << shift) : 0;
+}
+
+static bool is_template_name(const char *t)
+{
+    return *t && !t[strspn(t, "abcdefghijklmnopqrstuvwxyz0123456789.-")];
+}
+
 static bool check_model(const struct check *k, unsigned i)
 {
     const struct config_model *m = &k->c->models[i];
+    const char *key = NULL, *value = "", *expected = "";
+    char path[YAML_LINES_PATH];
     if (!check_unique(k, "models", k->c->models, sizeof *m, i)) {
         return false;
     }
     if (!*m->path) {
-        char path[YAML_LINES_PATH];
         (void)snprintf(path, sizeof path, "models[%u].path", i);
         return config_fail_at(k->pl, k->err, path, "a folder or a .gguf file expected");
     }
-    const char *t = m->chat_template;
-    if (t && (!*t || t[strspn(t, "abcdefghijklmnopqrstuvwxyz0123456789.-")])) {
-        char path[YAML_LINES_PATH];
-        (void)snprintf(path, sizeof path, "models[%u].chat_template", i);
-        return config_fail_at(k->pl, k->err, path,
-                              "'%.64s' is no chat template, a name such as chatml or null expected",
-                              t);
+    if (m->chat_template && !is_template_name(m->chat_template)) {
+        key = "chat_template";
+        value = m->chat_template;
+        expected = "no chat template, a name such as chatml or null";
+    } else if (m->kv_type && strcmp(m->kv_type, "f32") != 0 && strcmp(m->kv_type, "f16") != 0) {
+        key = "kv_type";
+        value = m->kv_type;
+        expected = "no type of keys and values, f32 or f16";
+    } else if (m->kv_memory && config_bytes(m->kv_memory) == 0) {
+        key = "kv_memory";
+        value = m->kv_memory;
+        expected = "no size, bytes such as 4G, 512M or null";
     }
-    return true;
+    if (!key) {
+        return true;
+    }
+    (void)snprintf(path, sizeof path, "models[%u].%s", i, key);
+    return config_fail_at(k->pl, k->err, path, "'%.64s' is %s expected", value, expected);
 }
 
 static bool check_lists(const struct check *k)

@@ -4,7 +4,7 @@
  */
 #include "gguf_builder.h"
 #include "local-engine/engine.h"
-#include "local-engine/tokenizer_private.h"
+#include "small_tokenizer.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -36,7 +36,8 @@
         }                                                                                          \
     } while (0)
 
-enum { N_TOKENS = 260, BOS = 258, N_OTHERS = 8 }; /* others: keys that are no whole number */
+enum { N_TOKENS = SMALL_TOKENS, BOS = SMALL_BOS };
+enum { N_OTHERS = SMALL_KEYS + 2 }; /* keys that are no whole number */
 
 /* An empty file with that ending, whose name the caller removes. */
 static void temporary(char path[64])
@@ -104,30 +105,6 @@ static bool is_more(const struct change *c)
     return !is_known;
 }
 
-/* GPT-2's: the bytes, two merges, two special tokens. */
-static void put_tokenizer(struct gguf_bytes *b, uint32_t n)
-{
-    static const char *const rest[] = {"ab", "abc", "<s>", "</s>"};
-    gguf_put_string(b, "tokenizer.ggml.model", "gpt2");
-    gguf_put_string(b, "tokenizer.ggml.pre", "gpt-2");
-    gguf_put_list(b, "tokenizer.ggml.tokens", 8, n);
-    for (uint32_t i = 0; i < n; i++) {
-        char byte[4] = "";
-        uint32_t c = i < 256 ? tokenizer_byte_char((unsigned char)i) : 0;
-        (void)snprintf(byte, sizeof byte, c < 0x80 ? "%c" : "%c%c",
-                       (int)(c < 0x80 ? c : 0xc0 | c >> 6), (int)(0x80 | (c & 0x3f)));
-        gguf_put_text(b, i < 256 ? byte : rest[i - 256]);
-    }
-    gguf_put_list(b, "tokenizer.ggml.token_type", 5, N_TOKENS);
-    for (uint32_t i = 0; i < N_TOKENS; i++) {
-        gguf_put_int(b, i < BOS ? 1 : 3, 4);
-    }
-    gguf_put_list(b, "tokenizer.ggml.merges", 8, 2);
-    gguf_put_text(b, "a b");
-    gguf_put_text(b, "ab c");
-    gguf_put_string(b, "tokenizer.chat_template", "{% for m in messages %}{{ m }}{% endfor %}");
-}
-
 static void put_keys(struct gguf_bytes *b, const struct change *c)
 {
     for (size_t i = 0; i < N_KEYS; i++) {
@@ -168,7 +145,7 @@ static struct gguf_bytes small_llama(const struct change *c)
                   N_KEYS + N_OTHERS + (is_more(c) ? 1 : 0) - (is_tensor(c) ? 0 : n_less));
     gguf_put_string(&b, "general.architecture", "llama");
     gguf_put_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    put_tokenizer(&b, is_changed(c, "tokens") ? c->value : N_TOKENS);
+    put_small_tokenizer(&b, is_changed(c, "tokens") ? c->value : N_TOKENS);
     put_keys(&b, c);
     uint64_t n_data = put_tensors(&b, c);
     gguf_pad(&b, 32);

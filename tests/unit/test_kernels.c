@@ -1,6 +1,6 @@
 /* test_kernels.c - the fast kernels give the bits of kernels_ref.c, which is within a bound of
  * double arithmetic. */
-#include "local-engine/kernels.h"
+#include "local-engine/kernels_quant.h"
 #include "local-engine/pool.h"
 #include "local-engine/rope.h"
 #include "local-engine/sha256.h"
@@ -300,11 +300,6 @@ static void each_element_kernel_has_the_same_bits(void **state)
         assert_same(a, b, n, "layernorm");
         memcpy(a, x, n * sizeof *a);
         memcpy(b, x, n * sizeof *b);
-        kernels_ref.softmax(a, n, 0.3f);
-        fast()->softmax(b, n, 0.3f);
-        assert_same(a, b, n, "softmax");
-        memcpy(a, x, n * sizeof *a);
-        memcpy(b, x, n * sizeof *b);
         kernels_ref.silu(a, g, n);
         fast()->silu(b, g, n);
         assert_same(a, b, n, "silu");
@@ -344,24 +339,115 @@ static void activations_are_near_double(void **state)
     }
 }
 
-static void mixes_have_the_same_bits(void **state)
+/* Three tiles of random keys and values, then what one query has of them. */
+struct tiles {
+    size_t d, ldv, first, end; /* positions that are seen */
+    float *q, *keys, *values, *out;
+};
+enum { N_TILES = 3 };
+
+static void tiles_init(struct tiles *t, size_t d, size_t first, size_t end)
+{
+    *t = (struct tiles){.d = d,
+                        .ldv = (d + KERNELS_VALUES - 1) / KERNELS_VALUES * KERNELS_VALUES,
+                        .first = first,
+                        .end = end};
+    size_t n_values = N_TILES * KERNELS_TILE * t->ldv, n_keys = N_TILES * KERNELS_TILE * d;
+    t->q = malloc(d * sizeof *t->q);
+    t->keys = malloc(n_keys * sizeof *t->keys);
+    t->values = malloc(n_values * sizeof *t->values);
+    t->out = malloc(t->ldv * sizeof *t->out);
+    fill(t->q, d);
+    fill(t->keys, n_keys);
+    fill(t->values, n_values);
+}
+
+static void tiles_release(struct tiles *t)
+{
+    free(t->q);
+    free(t->keys);
+    free(t->values);
+    free(t->out);
+}
+
+static struct kernels_fold attend(const struct kernels *k, const struct tiles *t, float scale)
+{
+    struct kernels_fold f = {-INFINITY, 0.0f, t->out};
+    memset(t->out, 0, t->ldv * sizeof *t->out);
+    for (size_t i = t->first / KERNELS_TILE; i * KERNELS_TILE < t->end; i++) {
+        size_t at = i * KERNELS_TILE;
+        float s[KERNELS_TILE];
+        k->scores(t->q, t->keys + at * t->d, t->d, s);
+        k->fold(&f, s, t->first > at ? t->first - at : 0,
+                t->end - at < KERNELS_TILE ? t->end - at : KERNELS_TILE, scale,
+                t->values + at * t->ldv, t->ldv);
+    }
+    return f;
+}
+
+static void attention_has_the_same_bits(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {1, 4, 8, 10, 16, 20, 64};
-    for (size_t n_t = 1; n_t < 70; n_t++) {
-        size_t n = sizes[n_t % 7], ldv = n + n_t % 3, n_v = (n_t - 1) * ldv + n;
-        float *p = malloc(n_t * sizeof *p), *v = malloc(n_v * sizeof *v);
-        float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
-        fill(p, n_t);
-        fill(v, n_v);
-        kernels_ref.mix(p, n_t, v, ldv, n, a);
-        fast()->mix(p, n_t, v, ldv, n, b);
-        assert_same(a, b, n, "mix");
-        free(p);
-        free(v);
-        free(a);
-        free(b);
+    static const size_t sizes[] = {1, 7, 8, 10, 16, 20, 64, 80, 96, 128};
+    for (size_t n = 1; n <= (size_t)N_TILES * KERNELS_TILE; n++) {
+        struct tiles t;
+        tiles_init(&t, sizes[n % 10], n % 3 ? 0 : n / 2, n);
+        struct kernels_fold a = attend(&kernels_ref, &t, 0.3f);
+        float *want = malloc(t.ldv * sizeof *want);
+        memcpy(want, t.out, t.ldv * sizeof *want);
+        struct kernels_fold b = attend(fast(), &t, 0.3f);
+        assert_same(want, t.out, t.ldv, "fold");
+        assert_same(&a.sum, &b.sum, 1, "sum");
+        assert_same(&a.max, &b.max, 1, "max");
+        free(want);
+        tiles_release(&t);
     }
+}
+
+/* Against softmax and sum in double, element by element. */
+static void attention_is_near_double(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= (size_t)N_TILES * KERNELS_TILE; n += 5) {
+        struct tiles t;
+        double s[N_TILES * KERNELS_TILE], max = -INFINITY, sum = 0;
+        tiles_init(&t, 64, n / 3, n);
+        struct kernels_fold f = attend(fast(), &t, 2.0f);
+        for (size_t p = t.first; p < n; p++) {
+            const float *key = t.keys + p / KERNELS_TILE * KERNELS_TILE * t.d + p % KERNELS_TILE;
+            s[p] = 0;
+            for (size_t i = 0; i < t.d; i++) {
+                s[p] += 2.0 * (double)t.q[i] * (double)key[i * KERNELS_TILE];
+            }
+            max = fmax(max, s[p]);
+        }
+        for (size_t p = t.first; p < n; p++) {
+            sum += s[p] = exp(s[p] - max);
+        }
+        for (size_t i = 0; i < t.d; i++) {
+            double want = 0;
+            for (size_t p = t.first; p < n; p++) {
+                want += s[p] / sum * (double)t.values[p * t.ldv + i];
+            }
+            assert_true(fabs((double)(t.out[i] / f.sum) - want) < 1e-5);
+        }
+        tiles_release(&t);
+    }
+}
+
+static void halves_are_the_nearest(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x7c00; h++) { /* each number itself, and the middle to its next */
+        float x = kernels_from_f16((uint16_t)h), next = kernels_from_f16((uint16_t)(h + 1));
+        float middle = h == 0x7bff ? 65520.0f : (x + next) / 2;
+        assert_int_equal(kernels_to_f16(x), h);
+        assert_int_equal(kernels_to_f16(-x), h | 0x8000);
+        assert_int_equal(kernels_to_f16(middle), h + (h & 1));
+        assert_int_equal(kernels_to_f16(nextafterf(middle, 0.0f)), h);
+        assert_int_equal(kernels_to_f16(nextafterf(middle, INFINITY)), h + 1);
+    }
+    assert_true(isnan(kernels_from_f16(kernels_to_f16(NAN))));
 }
 
 static void not_a_number_is_carried_on(void **state)
@@ -369,10 +455,12 @@ static void not_a_number_is_carried_on(void **state)
     (void)state;
     const struct kernels *sets[] = {&kernels_ref, fast()};
     for (int i = 0; i < 2; i++) {
-        float s[9] = {1, 2, NAN, 4, 5, 6, 7, 8, 9}, g[9] = {NAN}, up[9] = {1};
-        sets[i]->softmax(s, 9, 1.0f);
+        float s[KERNELS_TILE] = {1, 2, NAN, 4, 5, 6, 7, 8, 9}, g[9] = {NAN}, up[9] = {1};
+        float v[KERNELS_TILE * KERNELS_VALUES] = {0}, out[KERNELS_VALUES] = {0};
+        struct kernels_fold f = {-INFINITY, 0.0f, out};
+        sets[i]->fold(&f, s, 0, 9, 1.0f, v, KERNELS_VALUES);
         sets[i]->silu(g, up, 9);
-        assert_true(isnan(s[0]) && isnan(s[8]) && isnan(g[0]));
+        assert_true(isnan(f.sum) && isnan(out[0]) && isnan(g[0]));
         g[0] = NAN;
         sets[i]->gelu(g, 9);
         assert_true(isnan(g[0]) && g[1] == 0.0f);
@@ -491,7 +579,9 @@ int main(void)
         cmocka_unit_test(the_exponential_keeps_its_bound),
         cmocka_unit_test(each_element_kernel_has_the_same_bits),
         cmocka_unit_test(activations_are_near_double),
-        cmocka_unit_test(mixes_have_the_same_bits),
+        cmocka_unit_test(attention_has_the_same_bits),
+        cmocka_unit_test(attention_is_near_double),
+        cmocka_unit_test(halves_are_the_nearest),
         cmocka_unit_test(not_a_number_is_carried_on),
         cmocka_unit_test(angles_are_those_of_the_library),
         cmocka_unit_test(a_pool_does_every_item_once),

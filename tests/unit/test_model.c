@@ -1,5 +1,6 @@
 /* test_model.c - logits against the float64 reference, equal bits over batches, threads and
  * kernels, damaged folders refused. */
+#include "local-engine/kvcache.h"
 #include "local-engine/model.h"
 
 #include <jansson.h>
@@ -303,13 +304,18 @@ static void check_cache(struct fixture *f)
 {
     size_t n_vocab = (size_t)f->n_vocab;
     struct model_worker *w = new_worker(f->m, 16, 1);
-    struct kvcache *a = new_cache(f->m, IDS_MAX), *b = new_cache(f->m, 32);
+    struct kvcache *a, *b;
+    struct kvaccount account = {0};
     float *logits = new_logits(f, 1);
+    ok(kvpool_new(&account.pool, kvcache_block_bytes(f->m, KERNELS_F32), 2, &err));
+    assert_true(kvpool_promise(&account, 2));
+    ok(kvcache_new_of(&a, f->m, KERNELS_F32, &account, 32, &err));
+    ok(kvcache_new_of(&b, f->m, KERNELS_F32, &account, 32, &err));
     for (size_t i = 0; i < 20; i++) {
         struct model_row row = {a, f->ids[i], NULL};
         ok(model_forward(w, &row, 1, &err));
     }
-    kvcache_copy(b, a, 12);
+    kvcache_share(b, a, 12);
     kvcache_truncate(a, 15);
     assert_int_equal(kvcache_len(a), 15);
     assert_int_equal(kvcache_len(b), 12);
@@ -322,6 +328,8 @@ static void check_cache(struct fixture *f)
     free(logits);
     kvcache_free(a);
     kvcache_free(b);
+    kvpool_forgo(&account, 2);
+    kvpool_free(account.pool);
     model_worker_free(w);
 }
 

@@ -118,7 +118,9 @@ static void generate(int id, const char *prompt, const char *params)
     say("{\"op\":\"generate\",\"id\":%d,\"model\":\"tales\",%s,\"params\":%s}", id, prompt, params);
 }
 
-#define ONCE "\"prompt\":\"Once upon a time\""
+/* Three blocks of 32 tokens in float16. */
+#define SMALL "?kv_type=f16?kv_memory=61440"
+#define ONCE  "\"prompt\":\"Once upon a time\""
 
 /* All text of an id until its end, which must be of that op; yours. */
 static json_t *answer_of(int id, const char *op, char text[4096])
@@ -155,6 +157,8 @@ static int setup(void **state)
     assert_true(schedule_add_model(peer.s, "markers=" MODEL "?template=chatml", NULL));
     assert_true(schedule_add_model(peer.s, "drafted=" MODEL "?template=plain?draft=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "other=" MODEL "?draft=" OTHER, NULL));
+    assert_true(schedule_add_model(peer.s, "small=" MODEL SMALL, NULL));
+    assert_true(schedule_add_model(peer.s, "odd=" MODEL "?kv_type=f64", NULL));
     assert_false(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
     assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
@@ -185,8 +189,11 @@ static void test_ready(void **state)
     json_t *o = receive();
     const json_t *models = json_object_get(o, "models"), *refused = json_object_get(o, "refused");
     assert_string_equal(string_of(o, "op"), "ready");
-    assert_int_equal(json_array_size(models), 5);
-    assert_int_equal(json_array_size(refused), 1);
+    assert_int_equal(json_array_size(models), 6);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_int_equal(int_of(json_array_get(models, 5), "context"), 96);
+    assert_string_equal(string_of(json_array_get(refused, 1), "error"),
+                        "'f64': a type of keys and values is f32 or f16");
     assert_string_equal(string_of(json_array_get(models, 0), "id"), "tales");
     assert_int_equal(int_of(json_array_get(models, 0), "context"), 512);
     assert_int_equal(int_of(json_array_get(models, 0), "params"), 260032);
@@ -389,6 +396,29 @@ static void test_queue_and_cancel(void **state)
 
 /* A cancel and a request that come together: no token of the one that was left is computed in the
  * steps of the other. */
+/* Each of them may come to all three blocks that there are. */
+static void test_queue_for_memory(void **state)
+{
+    (void)state;
+    char text[4096], first[4096] = "";
+    take_ready();
+    say("{\"op\":\"generate\",\"id\":4,\"model\":\"small\"," ONCE
+        ",\"params\":{\"seed\":3,\"max_tokens\":70,\"n\":2}}");
+    json_t *o = answer_of(4, "error", text); /* at once: it can never have so many */
+    assert_non_null(strstr(string_of(o, "text"), "'kv_memory' of the model has room for 96"));
+    json_decref(o);
+    for (int i = 1; i <= 3; i++) {
+        say("{\"op\":\"generate\",\"id\":%d,\"model\":\"small\"," ONCE
+            ",\"params\":{\"seed\":3,\"max_tokens\":70}}",
+            i);
+    }
+    for (int i = 1; i <= 3; i++) {
+        json_decref(answer_of(i, "done", text));
+        assert_true(text[0] && (i == 1 || strcmp(text, first) == 0));
+        memcpy(first, text, sizeof first);
+    }
+}
+
 static void test_a_cancel_is_obeyed_before_the_next_step(void **state)
 {
     (void)state;
@@ -480,6 +510,7 @@ int main(void)
         TEST(test_tokens),
         TEST(test_errors),
         TEST(test_queue_and_cancel),
+        TEST(test_queue_for_memory),
         TEST(test_a_cancel_is_obeyed_before_the_next_step),
         TEST(test_daemon_that_does_not_read),
         TEST(test_nonsense_ends_it),
