@@ -82,10 +82,12 @@ bool draft_map(struct draft **out, const char *path, struct engine_error *err)
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for a draft model");
     }
     d->path = copy;
-    if (!model_open(&d->model, path, err) ||
-        !tokenizer_source_open(&d->source, model_weights(d->model), err)) {
+    struct engine_error why = {.code = ENGINE_OK}; /* would pass for the model's own */
+    if (!model_open(&d->model, path, &why) ||
+        !tokenizer_source_open(&d->source, model_weights(d->model), &why)) {
         draft_close(d);
-        return false;
+        return engine_fail(err, why.code, "draft_model", "draft model '%.150s': %s", path,
+                           why.text);
     }
     *out = d;
     return true;

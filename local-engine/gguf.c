@@ -428,7 +428,10 @@ static bool read_head(struct reader *r)
     struct gguf *g = r->g;
     uint64_t version;
     if (g->n_bytes < 4 || memcmp(g->bytes, "GGUF", 4) != 0) {
-        return engine_fail(r->err, ENGINE_BAD_FILE, "", "%s: does not begin with 'GGUF'", g->label);
+        return engine_fail(r->err, ENGINE_BAD_FILE, "",
+                           "%s: does not begin with 'GGUF': give a .gguf file, or the folder of a "
+                           "model's config.json",
+                           g->label);
     }
     r->at = 4;
     if (!read_uint(r, 4, "the version", "", &version)) {

@@ -613,7 +613,9 @@ bool job_model_init(struct job_model *m, struct engine *e, const char *chat_temp
     struct engine_error why = {.code = ENGINE_OK};
     if (!chat_open(&chat, engine_tokenizer(e), chat_template, text, len, &why) &&
         (chat_template || !text || why.code != ENGINE_BAD_PARAM)) {
-        return engine_fail(err, why.code, why.param, "%s", why.text);
+        /* the name is the configuration's: no request is at fault */
+        return engine_fail(err, why.code == ENGINE_BAD_PARAM ? ENGINE_BAD_FILE : why.code,
+                           why.param, "%s", why.text);
     }
     *m = (struct job_model){.engine = e, .chat = chat, .chat_error = why};
     return true;

@@ -5,6 +5,7 @@
 #include "filemap.h"
 #include "sha256.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,10 @@ bool weights_open(struct weights **out, const char *path, struct engine_error *e
     if (!w) {
         return engine_fail(err, ENGINE_NOMEM, "", "out of memory for the model");
     }
-    bool is_file = stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
-    bool ok = set_folder(w, path, !is_file, err) &&
+    bool is_there = stat(path, &info) == 0, is_file = is_there && !S_ISDIR(info.st_mode);
+    bool ok = (is_there || engine_fail(err, ENGINE_IO, "", "'%.150s' cannot be read: %s", path,
+                                       strerror(errno))) &&
+              set_folder(w, path, !is_file, err) &&
               (is_file ? weights_open_gguf(w, path, err) : weights_open_folder(w, err)) &&
               sort_tensors(w, err) && name_config(w, err);
     if (!ok) {

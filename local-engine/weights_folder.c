@@ -7,6 +7,7 @@
 #include "filemap.h"
 #include "jsontree.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static json_t *load_object(const struct weights *w, const char *name, size_t n_m
         return NULL;
     }
     if (access(path, F_OK) != 0) {
-        (void)engine_fail(err, ENGINE_IO, "", "%s: cannot be read in '%.150s'", name, w->folder);
+        (void)engine_fail(err, ENGINE_IO, "", "%s: cannot be read in '%.150s': %s", name, w->folder,
+                          strerror(errno));
         return NULL;
     }
     if (!filemap_open(&map, path, name, 1, "JSON", err)) {

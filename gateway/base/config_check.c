@@ -419,6 +419,14 @@ static bool check_model(const struct check *k, unsigned i)
         (void)snprintf(path, sizeof path, "models[%u].path", i);
         return config_fail_at(k->pl, k->err, path, "a folder or a .gguf file expected");
     }
+    if (strstr(m->path, "?template=") || strstr(m->path, "?draft=") ||
+        strstr(m->path, "?kv_type=") || strstr(m->path, "?kv_memory=")) { /* see models_add() */
+        (void)snprintf(path, sizeof path, "models[%u].path", i);
+        return config_fail_at(k->pl, k->err, path,
+                              "'%.64s' holds '?template=' or '?draft=', say that with the key "
+                              "'chat_template' or 'draft_model'",
+                              m->path);
+    }
     if (m->chat_template && !is_template_name(m->chat_template)) {
         key = "chat_template";
         value = m->chat_template;

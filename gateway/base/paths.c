@@ -49,7 +49,7 @@ void paths_state(const char *name, char *out, size_t cap)
     }
 }
 
-bool paths_make_folders(const char *path)
+bool paths_make_folders(const char *path, unsigned mode)
 {
     char dir[PATH_MAX];
     if ((size_t)snprintf(dir, sizeof dir, "%s", path) >= sizeof dir) {
@@ -58,7 +58,7 @@ bool paths_make_folders(const char *path)
     }
     for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
+        if (mkdir(dir, (mode_t)mode) != 0 && errno != EEXIST) {
             int why = errno;
             struct stat st;
             if (stat(dir, &st) != 0) { /* a folder above that is there but read-only is no error */

@@ -13,7 +13,8 @@ bool paths_find(const char *name, char *out, size_t cap);
  * $HOME/.local/state/isotherm/name, else /var/lib/isotherm/name. */
 void paths_state(const char *name, char *out, size_t cap);
 
-/* Makes the folders of `path` that are missing, for the owner only. false: errno says why. */
-bool paths_make_folders(const char *path);
+/* Makes the folders of `path` that are missing, with this mode (less the umask): 0700 for what is
+ * the owner's alone. false: errno says why. */
+bool paths_make_folders(const char *path, unsigned mode);
 
 #endif

@@ -147,7 +147,7 @@ bool write_models(const char *given, char out[WRITE_MODELS_MAX])
 
 static bool make_folders(const char *path)
 {
-    if (!paths_make_folders(path)) {
+    if (!paths_make_folders(path, 0700)) {
         (void)fprintf(stderr,
                       "isothermctl: the folder of '%s' cannot be made: %s: name a catalog with "
                       "--db\n",

@@ -265,7 +265,7 @@ int ctl_model_pull(int argc, char **argv)
     o.source = argv[optind];
     char made[PATH_MAX];
     if (snprintf(made, sizeof made, "%s/x", o.dir) >= (int)sizeof made ||
-        !paths_make_folders(made)) {
+        !paths_make_folders(made, 0777)) { /* the daemon is another user */
         return fail(strerror(errno), o.dir);
     }
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};

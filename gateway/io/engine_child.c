@@ -269,6 +269,15 @@ static char *frame_with_id(json_t *frame, int64_t id, size_t *len)
     return bytes;
 }
 
+/* After failure_set(): it may well pass in a second. */
+static bool in_a_moment(struct failure *f)
+{
+    if (f) {
+        f->retry_after_s = 1;
+    }
+    return false;
+}
+
 static bool is_admitted(struct engine_child *e, struct failure *f)
 {
     if (!e->is_ready) {
@@ -280,10 +289,7 @@ static bool is_admitted(struct engine_child *e, struct failure *f)
     } else {
         return true;
     }
-    if (f) {
-        f->retry_after_s = 1;
-    }
-    return false;
+    return in_a_moment(f);
 }
 
 /* Under the lock: the call goes into the table and its frame on the way. */
@@ -296,11 +302,12 @@ static bool submit(struct engine_child *e, struct engine_call *c, const char *by
     if (len > OUT_BYTES_MAX - CANCEL_BYTES || e->out.len > OUT_BYTES_MAX - CANCEL_BYTES - len) {
         (void)failure_set(f, 503, "engine_busy", NULL,
                           "too much is waiting for the local engine: try again later");
-        return false;
+        return in_a_moment(f);
     }
     if (!buf_append(&e->out, bytes, len)) {
         e->out.is_failed = false;
-        return failure_set(f, 503, "out_of_memory", NULL, "out of memory");
+        (void)failure_set(f, 503, "out_of_memory", NULL, "out of memory");
+        return in_a_moment(f);
     }
     c->n_refs = 2; /* the table and the caller */
     c->is_in_table = true;
@@ -575,10 +582,12 @@ static void restart_later(struct engine_child *e)
 
 static void log_death(int pid, int status)
 {
-    char how[48], number[24];
+    char how[80], number[24];
     (void)snprintf(number, sizeof number, "%d", pid);
     if (WIFSIGNALED(status)) {
-        (void)snprintf(how, sizeof how, "signal %d", WTERMSIG(status));
+        int sig = WTERMSIG(status);
+        (void)snprintf(how, sizeof how, "signal %d%s", sig,
+                       sig == SIGBUS ? ": a model's file was cut or cannot be read" : "");
     } else if (WEXITSTATUS(status) == 127) {
         (void)snprintf(how, sizeof how, "the program cannot be run");
     } else {

@@ -470,7 +470,7 @@ static void upgrade(struct keeper *k)
     if (k->refused != CATALOG_OK) {
         return; /* it is left as it is; once it is whole again the next start does it */
     }
-    if (!paths_make_folders(k->path)) {
+    if (!paths_make_folders(k->path, 0700)) {
         (void)catalog_fail(&err, CATALOG_IO, "the folder of '%s' cannot be made: %s", k->path,
                            strerror(errno));
     }

@@ -215,7 +215,7 @@ static bool make_file(const char *path, struct failure *f)
     struct stat st;
     int fd = -1;
     bool is_there = stat(path, &st) == 0;
-    if (!is_there && paths_make_folders(path)) {
+    if (!is_there && paths_make_folders(path, 0700)) {
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         is_there = fd >= 0 || errno == EEXIST;
     }

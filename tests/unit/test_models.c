@@ -201,6 +201,12 @@ static void test_specs(void **state)
     make(0);
     assert_true(models_add(table, "none=tests/nothing-here", NULL));
     assert_int_equal(models_find(table, "none")->state, MODELS_FAILED);
+    assert_string_equal(models_find(table, "none")->err.text,
+                        "'tests/nothing-here' cannot be read: No such file or directory");
+    assert_true(models_add(table, "guess=" MODEL "?draft=tests/nothing-here", NULL));
+    assert_string_equal(models_find(table, "guess")->err.text,
+                        "draft model 'tests/nothing-here': 'tests/nothing-here' cannot be read: No "
+                        "such file or directory");
     assert_false(models_add(table, "a=" MODEL, &err));
     assert_non_null(strstr(err.text, "already"));
     assert_false(models_add(table, "no-equals-sign", NULL));
@@ -213,6 +219,7 @@ static void test_specs(void **state)
     turn();
     expect_news("odd loading, odd failed, ");
     assert_non_null(strstr(odd->err.text, "nobody-knows-it"));
+    assert_int_equal(odd->err.code, ENGINE_BAD_FILE); /* no request is at fault */
     models_unwant(odd);
     use(a);
 }
