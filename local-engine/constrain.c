@@ -16,6 +16,7 @@
 #include "room.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,11 @@ enum {
     STATES_BYTES_MAX = 16 << 20,
     MASKS_BYTES_MAX = 16 << 20,
     KEPT_BYTES_MAX = 128 << 20, /* of all that are kept */
-    CUT_DEPTH_MAX = 64
+    CUT_DEPTH_MAX = 64,
+    /* Places that one walk may come to, see walk(): the first number is about 50 ms, the second is
+     * for each node of the trie, where 1 to 3 are usual. */
+    WALK_MAX = 1000000,
+    WALK_NODE_MAX = 32
 };
 
 struct mask {
@@ -39,6 +44,7 @@ struct known {
 };
 struct constrain {
     size_t n_owners;
+    const char *param; /* static */
     struct grammar g;
     struct pushdown *p;
     const struct token_trie *trie; /* of the first sequence */
@@ -47,6 +53,7 @@ struct constrain {
     size_t known_cap, mask_bytes;
     size_t states_bytes_max; /* at which the states are forgotten */
     uint32_t generation;
+    bool is_too_wide; /* a walk had to be given up */
 };
 
 /* ---- compiling */
@@ -88,8 +95,10 @@ static bool finish(struct constrain *c, const struct constrain_spec *spec, uint3
     }
     if (is_empty) {
         return engine_fail(err, ENGINE_BAD_PARAM, spec->param,
-                           "'%s': schema at '': no text at all satisfies it: its conditions "
-                           "contradict each other",
+                           spec->kind == CONSTRAIN_REGEX
+                               ? "'%s': no text at all matches the pattern: mend it"
+                               : "'%s': schema at '': no text at all satisfies it: its conditions "
+                                 "contradict each other",
                            spec->param);
     }
     return pushdown_new(&c->p, &c->g, err);
@@ -105,6 +114,7 @@ bool constrain_new(struct constrain **out, const struct constrain_spec *spec,
     }
     grammar_init(&c->g);
     c->n_owners = 1;
+    c->param = spec->param;
     c->states_bytes_max = STATES_BYTES_MAX;
     if (!compile(c, spec, &rule, err) || !finish(c, spec, rule, err)) {
         constrain_free(c);
@@ -149,8 +159,14 @@ static size_t bytes_of(const struct constrain *c)
 
 /* ---- masks */
 
-static bool no_memory(struct engine_error *err)
+static bool cannot_go_on(const struct constrain *c, struct engine_error *err)
 {
+    if (c->is_too_wide) {
+        return engine_fail(err, ENGINE_BAD_PARAM, c->param,
+                           "'%s': too many alternatives are possible at once, each of which must "
+                           "be followed: give fewer, or let them differ from the beginning",
+                           c->param);
+    }
     return engine_fail(err, ENGINE_NOMEM, "",
                        "out of memory for the states of a schema: make it simpler");
 }
@@ -182,13 +198,16 @@ static void allow(uint32_t *bits, const struct token_trie *t, const struct token
 }
 
 /* The tokens from a state, as bits. *is_unknown: it came to the unknown, and they are of no use.
- * false: out of memory. Most bytes lead back to the state that they came from, as in a string, so
- * what is known of that one is kept. */
+ * false: out of memory, or it would take too long. The places of all states on the way are counted
+ * for that, also of those that are known, so that the same text ends the same way each time. Most
+ * bytes lead back to the state that they came from, as in a string, so what is known of that one is
+ * kept. */
 static bool walk(struct constrain *c, uint32_t state, uint32_t *bits, bool *is_unknown)
 {
     uint32_t path[TOKEN_TRIE_DEPTH_MAX + 1] = {state};
     const uint32_t *rows[TOKEN_TRIE_DEPTH_MAX + 1] = {NULL}; /* of path; NULL: not asked for yet */
     const struct token_trie *t = c->trie;
+    size_t left = WALK_MAX + (size_t)WALK_NODE_MAX * t->n_nodes;
     memset(bits, 0, words_of(t) * sizeof *bits);
     *is_unknown = pushdown_is_unknown(c->p, state);
     for (size_t i = 0; i < t->n_nodes && !*is_unknown;) {
@@ -205,6 +224,12 @@ static bool walk(struct constrain *c, uint32_t state, uint32_t *bits, bool *is_u
             i = n->skip;
             continue;
         }
+        size_t width = pushdown_width(c->p, next);
+        c->is_too_wide = width > left;
+        if (c->is_too_wide) {
+            return false;
+        }
+        left -= width;
         rows[at + 1] = next == path[at] ? rows[at] : NULL;
         *is_unknown = next != path[at] && pushdown_is_unknown(c->p, next);
         path[at + 1] = next;
@@ -241,7 +266,7 @@ static struct mask *mask_of_bits(struct constrain *c, const uint32_t *bits)
     return m;
 }
 
-/* Finds out the mask of a state, unless it needs to see deeper. false: out of memory. */
+/* Finds out the mask of a state, unless it needs to see deeper. false: as walk(). */
 static bool find_mask(struct constrain *c, uint32_t state)
 {
     struct known *k = known_of(c, state);
@@ -262,7 +287,7 @@ static bool find_mask(struct constrain *c, uint32_t state)
     return k && (k->mask || is_unknown);
 }
 
-/* The state whose mask is that of `state`, with it; 0: out of memory. */
+/* The state whose mask is that of `state`, with it; 0: as walk() fails. */
 static uint32_t find_like(struct constrain *c, uint32_t state)
 {
     for (int depth = 1; depth <= CUT_DEPTH_MAX; depth *= 2) {
@@ -360,7 +385,7 @@ static bool refresh(struct constrain_state *s, struct engine_error *err)
     if (s->generation != c->generation) {
         uint32_t state = pushdown_replay(c->p, s->text, s->n);
         if (state == PUSHDOWN_FAILED) {
-            return no_memory(err);
+            return cannot_go_on(c, err);
         }
         look(s, state);
         size_t enough = 2 * pushdown_bytes(c->p);
@@ -382,7 +407,7 @@ bool constrain_state_new(struct constrain_state **out, struct constrain *c,
         s && (!trie || c->bits) ? pushdown_replay(c->p, NULL, 0) : (uint32_t)PUSHDOWN_FAILED;
     if (state == PUSHDOWN_FAILED) {
         free(s);
-        return no_memory(err);
+        return cannot_go_on(c, err);
     }
     s->c = constrain_hold(c);
     look(s, state);
@@ -404,7 +429,7 @@ bool constrain_mask(struct constrain_state *s, uint8_t *mask, struct engine_erro
     assert(s->c->trie);
     const struct mask *m = refresh(s, err) ? mask_of(s->c, s->state) : NULL;
     if (!m) {
-        return no_memory(err);
+        return cannot_go_on(s->c, err);
     }
     write_mask(m, s->c->trie, mask);
     return true;
@@ -434,7 +459,7 @@ bool constrain_mask_first(struct constrain_state *s, const struct tokenizer *t, 
                              ? read_bytes(s->c, s->state, bytes, len)
                              : (uint32_t)PUSHDOWN_DEAD;
         if (state == PUSHDOWN_FAILED) {
-            return no_memory(err);
+            return cannot_go_on(s->c, err);
         }
         mask[id] = state != PUSHDOWN_DEAD;
     }
@@ -445,11 +470,11 @@ bool constrain_advance(struct constrain_state *s, const char *bytes, size_t n,
                        struct engine_error *err)
 {
     if (!refresh(s, err) || !room_for(&s->text, &s->cap, s->n + n, 1)) {
-        return no_memory(err);
+        return cannot_go_on(s->c, err);
     }
     uint32_t state = read_bytes(s->c, s->state, bytes, n);
     if (state == PUSHDOWN_FAILED) {
-        return no_memory(err);
+        return cannot_go_on(s->c, err);
     }
     if (state == PUSHDOWN_DEAD) {
         return engine_fail(err, ENGINE_INTERNAL, "", "a token was drawn that a mask forbids");
@@ -524,7 +549,8 @@ const struct token_trie *constrain_cache_trie(const struct constrain_cache *k)
     return &k->trie;
 }
 
-/* The order of keys matters: properties come in it. NULL: out of memory. */
+/* Names the field too, for errors of a later time do. The order of keys matters: properties come
+ * in it. NULL: out of memory. */
 static char *key_of(const struct constrain_spec *spec)
 {
     static const char *const words[] = {"", "object ", "schema ", "regex ", "choice "};
@@ -532,10 +558,10 @@ static char *key_of(const struct constrain_spec *spec)
                                            JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17))
                               : strdup("");
     const char *word = words[spec->kind];
-    char *key = value ? malloc(strlen(word) + strlen(value) + 1) : NULL;
+    size_t n = value ? strlen(spec->param) + strlen(word) + strlen(value) + 2 : 0;
+    char *key = value ? malloc(n) : NULL;
     if (key) {
-        memcpy(key, word, strlen(word));
-        memcpy(key + strlen(word), value, strlen(value) + 1);
+        (void)snprintf(key, n, "%s %s%s", spec->param, word, value);
     }
     free(value);
     return key;
@@ -589,11 +615,7 @@ static bool add(struct constrain_cache *k, const struct constrain_spec *spec, ch
 bool constrain_cache_get(struct constrain_cache *k, const struct constrain_spec *spec,
                          struct constrain **out, struct engine_error *err)
 {
-    char *key = NULL;
-    if (spec->kind != CONSTRAIN_JSON_SCHEMA || json_is_object(spec->value) ||
-        json_is_boolean(spec->value)) {
-        key = key_of(spec);
-    }
+    char *key = key_of(spec);
     if (!k->has_trie) {
         k->has_trie = token_trie_init(&k->trie, k->tokenizer, k->n_vocab, err);
     }

@@ -61,7 +61,8 @@ ENGINE_WARN_UNUSED bool constrain_state_new(struct constrain_state **out, struct
 void constrain_state_free(struct constrain_state *s);
 
 /* mask [trie->n_vocab]: 1 for each token that may come next, 0 for others, for special tokens, too:
- * whoever has an end token asks constrain_is_complete(). */
+ * whoever has an end token asks constrain_is_complete(). ENGINE_BAD_PARAM of the spec's param: too
+ * many alternatives are open at once, so that this would take more than parts of a second. */
 ENGINE_WARN_UNUSED bool constrain_mask(struct constrain_state *s, uint8_t *mask,
                                        struct engine_error *err);
 /* The same for the first token of a text that follows nothing (tokenizer.h: is_first). */

@@ -152,29 +152,77 @@ static bool set_constraint(struct link_params *out, const char *name, enum const
     return true;
 }
 
+static const char FORMAT[] = "response_format";
+
+/* A member that nobody would look at is an error, for it was meant to say what the answer must be:
+ * a schema beside json_object, "Schema". NULL ends `known`. */
+static bool only_has(const json_t *v, const char *what, const char *const *known,
+                     struct engine_error *err)
+{
+    json_t *object = (json_t *)v; /* jansson's iterators lack const; nothing is changed */
+    for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
+        const char *key = json_object_iter_key(it);
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0) {
+            i++;
+        }
+        if (!known[i] && !json_is_null(json_object_iter_value(it))) {
+            return engine_fail(err, ENGINE_BAD_PARAM, FORMAT,
+                               "'%s': '%.40s' is no member of %s: a schema stands in "
+                               "json_schema.schema, with the type json_schema",
+                               FORMAT, key, what);
+        }
+    }
+    return true;
+}
+
 static bool take_json_object(const json_t *v, struct link_params *out, struct engine_error *err)
 {
-    static const char name[] = "response_format_json_object";
     const char *type = json_string_value(json_object_get(v, "type"));
     if (!type || strcmp(type, "json_object") != 0) {
-        return bad(err, name, "an object with the type \"json_object\"");
+        return bad(err, FORMAT, "an object with the type \"json_object\"");
     }
-    return set_constraint(out, name, CONSTRAIN_JSON_OBJECT, NULL, "response_format", err);
+    if (!only_has(v, "type json_object", (const char *const[]){"type", NULL}, err)) {
+        return false;
+    }
+    return set_constraint(out, FORMAT, CONSTRAIN_JSON_OBJECT, NULL, FORMAT, err);
 }
 
 static bool take_json_schema(const json_t *v, struct link_params *out, struct engine_error *err)
 {
-    static const char name[] = "response_format_json_schema";
     const json_t *inner = json_object_get(v, "json_schema"),
                  *schema = json_object_get(inner, "schema");
     if (!json_is_object(inner)) {
-        return bad(err, name, "an object with json_schema");
+        return bad(err, FORMAT, "an object with json_schema");
+    }
+    static const char *const outer[] = {"type", "json_schema", NULL}, *const members[] = {
+                                                                          "name", "description",
+                                                                          "schema", "strict", NULL};
+    if (!only_has(v, "type json_schema", outer, err) ||
+        !only_has(inner, "json_schema", members, err)) {
+        return false;
+    }
+    const json_t *strict = json_object_get(inner, "strict");
+    if (strict && !json_is_boolean(strict) && !json_is_null(strict)) {
+        return engine_fail(err, ENGINE_BAD_PARAM, FORMAT,
+                           "'%s': json_schema.strict must be true or false", FORMAT);
     }
     if (!schema) { /* OpenAI's schema is optional: any object then */
-        return set_constraint(out, name, CONSTRAIN_JSON_OBJECT, NULL, "response_format", err);
+        return set_constraint(out, FORMAT, CONSTRAIN_JSON_OBJECT, NULL, FORMAT, err);
     }
-    out->is_strict = json_is_true(json_object_get(inner, "strict"));
-    return set_constraint(out, name, CONSTRAIN_JSON_SCHEMA, schema, "response_format", err);
+    out->is_strict = json_is_true(strict);
+    return set_constraint(out, FORMAT, CONSTRAIN_JSON_SCHEMA, schema, FORMAT, err);
+}
+
+/* Clients that write every member of a form give null for those that are not meant. */
+static size_t n_given(const json_t *v)
+{
+    json_t *object = (json_t *)v; /* as above */
+    size_t n = 0;
+    for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
+        n += !json_is_null(json_object_iter_value(it));
+    }
+    return n;
 }
 
 static bool take_structured(const json_t *v, struct link_params *out, struct engine_error *err)
@@ -188,13 +236,13 @@ static bool take_structured(const json_t *v, struct link_params *out, struct eng
                  {"regex", CONSTRAIN_REGEX},
                  {"choice", CONSTRAIN_CHOICE},
                  {"json_object", CONSTRAIN_JSON_OBJECT}};
-    if (json_object_size(v) != 1) {
+    if (n_given(v) != 1) {
         return bad(err, name, right);
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const json_t *value = json_object_get(v, kinds[i].key);
         bool is_flag = kinds[i].kind == CONSTRAIN_JSON_OBJECT;
-        if (value && !(is_flag && !json_is_true(value))) {
+        if (value && !json_is_null(value) && !(is_flag && !json_is_true(value))) {
             return set_constraint(out, name, kinds[i].kind, is_flag ? NULL : value, name, err);
         }
     }

@@ -533,6 +533,11 @@ bool pushdown_is_final(const struct pushdown *p, uint32_t state)
     return p->states.sets[state].n == 1 && pushdown_is_complete(p, state);
 }
 
+size_t pushdown_width(const struct pushdown *p, uint32_t state)
+{
+    return p->states.sets[state].n;
+}
+
 /* ---- cutting */
 
 /* Stacks that were cut before, by depth. */

@@ -31,6 +31,8 @@ const uint32_t *pushdown_row(struct pushdown *p, uint32_t state);
 /* The text so far is a whole one; and nothing may follow it. */
 bool pushdown_is_complete(const struct pushdown *p, uint32_t state);
 bool pushdown_is_final(const struct pushdown *p, uint32_t state);
+/* In how many places a reader may be: what a byte more costs. */
+size_t pushdown_width(const struct pushdown *p, uint32_t state);
 
 /* The state as it looks to a reader of at most n_bytes more who sees the uppermost `depth` levels
  * of the stacks; states that differ only beyond have the same. Where the reader came to the

@@ -152,7 +152,9 @@ static void test_names_are_the_daemons(void **state)
         }
         assert_false(parse(text, &p, &err));
         assert_int_equal(err.code, ENGINE_BAD_PARAM);
-        assert_string_equal(err.param, link_param_names[i]);
+        /* two of them are one field of a request */
+        bool is_format = strncmp(link_param_names[i], "response_format_", 16) == 0;
+        assert_string_equal(err.param, is_format ? "response_format" : link_param_names[i]);
         assert_null(strstr(err.text, "has no parameter"));
         (void)snprintf(text, sizeof text, "{\"%s\":null,\"seed\":1}", link_param_names[i]);
         assert_true(strcmp(link_param_names[i], "seed") == 0 || parse(text, &p, &err));
