@@ -243,11 +243,11 @@ static bool check_number(enum param p, struct value v, struct sampling_fault *f)
         return fault_set(f, p, "'%s' must be a finite number", t->name);
     }
     if (x < t->lo || (t->lo_open && x <= t->lo)) {
-        return fault_set(f, p, "'%s' must be %s %g", t->name, t->lo_open ? "above" : "at least",
+        return fault_set(f, p, "'%s' must be %s %.10g", t->name, t->lo_open ? "above" : "at least",
                          t->lo);
     }
     if (x > t->hi) {
-        return fault_set(f, p, "'%s' must be at most %g", t->name, t->hi);
+        return fault_set(f, p, "'%s' must be at most %.10g", t->name, t->hi);
     }
     return true;
 }
