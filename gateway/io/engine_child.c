@@ -479,10 +479,13 @@ static bool on_frame(struct engine_child *e, const char *p, size_t len)
         pthread_mutex_unlock(&e->lock);
         return true;
     }
+    bool is_state = strcmp(op, "state") == 0;
+    if (is_state) { /* a file is read and written: nobody is to wait for that under the lock */
+        known_file_add(e->known, string_of(frame, "identity"), string_of(frame, "hash"));
+    }
     /* The owner's last reference is dropped under the lock: the call's thread holds another. */
     pthread_mutex_lock(&e->lock);
-    if (strcmp(op, "state") == 0) {
-        known_file_add(e->known, string_of(frame, "identity"), string_of(frame, "hash"));
+    if (is_state) {
         on_state(e, frame);
     } else {
         on_call_frame(e, frame, op);
