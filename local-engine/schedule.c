@@ -393,8 +393,10 @@ static bool read_frames(struct schedule *s, struct engine_error *err)
 
 /* ---- a turn */
 
-static void start_waiting(struct schedule *s)
+/* Whether a job has ended without a step: then a model may leave that had to stay for it. */
+static bool start_waiting(struct schedule *s)
 {
+    bool has_ended = false;
     struct job **at = &s->waiting.first;
     while (*at) {
         struct served *m = served_of(*at);
@@ -415,8 +417,10 @@ static void start_waiting(struct schedule *s)
         } else {
             job_send_error(&s->out, j->id, &err);
             free_job(s, j);
+            has_ended = true;
         }
     }
+    return has_ended;
 }
 
 static void end_done(struct schedule *s)
@@ -494,7 +498,7 @@ bool schedule_run(struct schedule *s, struct engine_error *err)
         }
         bool has_worked = models_turn(s->models, say_state, s);
         serve_parked(s);
-        start_waiting(s);
+        has_worked = start_waiting(s) || has_worked;
         has_worked = step(s) || has_worked;
         end_done(s);
         outbox_flush(&s->out, s->fd);
