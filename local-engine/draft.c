@@ -117,7 +117,13 @@ void draft_unload(struct draft *d)
     free(d->logits);
     d->worker = NULL;
     d->logits = NULL;
+    tokenizer_source_forget(&d->source);
     weights_forget(model_weights(d->model));
+}
+
+void draft_need(const struct draft *d)
+{
+    weights_need(model_weights(d->model));
 }
 
 int64_t draft_bytes(const struct draft *d)

@@ -27,6 +27,7 @@ void draft_close(struct draft *d);
 ENGINE_WARN_UNUSED bool draft_load(struct draft *d, const struct tokenizer *t, int n_threads,
                                    struct engine_error *err);
 void draft_unload(struct draft *d);         /* no sequences are left; NULL allowed */
+void draft_need(const struct draft *d);     /* weights_need() of its weights */
 int64_t draft_bytes(const struct draft *d); /* of its weights' files */
 
 /* For a sequence of at most n_tokens_max tokens; NULL: no memory. Borrows d. */

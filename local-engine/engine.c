@@ -258,6 +258,15 @@ bool engine_load(struct engine *e, struct engine_error *err)
     return true;
 }
 
+void engine_warm(struct engine *e)
+{
+    weights_need(model_weights(e->model));
+    if (e->draft) {
+        draft_need(e->draft);
+    }
+    (void)engine_fingerprint(e); /* kept */
+}
+
 void engine_unload(struct engine *e)
 {
     assert(e->n_sessions == 0);
@@ -272,6 +281,7 @@ void engine_unload(struct engine *e)
     e->constraints = NULL;
     e->tokenizer = NULL;
     e->logits = NULL;
+    tokenizer_source_forget(&e->source);
     weights_forget(model_weights(e->model));
     (void)malloc_trim(0);
 }

@@ -59,6 +59,10 @@ void engine_close(struct engine *e);
 ENGINE_WARN_UNUSED bool engine_map(struct engine **out, const char *path,
                                    const struct engine_options *o, struct engine_error *err);
 ENGINE_WARN_UNUSED bool engine_load(struct engine *e, struct engine_error *err);
+/* Does now what the first answer, and the steps of all others with it, would wait for: reads the
+ * weights, those of a draft model, too, and computes the fingerprint. As engine_load() it may run
+ * on another thread. */
+void engine_warm(struct engine *e);
 void engine_unload(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model *engine_model(const struct engine *e); /* for measuring it alone */

@@ -48,6 +48,13 @@ void filemap_close(struct filemap *f)
     *f = (struct filemap){0};
 }
 
+void filemap_forget(const struct filemap *f)
+{
+    if (f->bytes) {
+        (void)madvise((void *)(uintptr_t)f->bytes, f->n, MADV_DONTNEED); /* nothing is lost */
+    }
+}
+
 const char *filemap_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -22,6 +22,8 @@ struct filemap {
 ENGINE_WARN_UNUSED bool filemap_open(struct filemap *out, const char *path, const char *label,
                                      size_t n_min, const char *kind, struct engine_error *err);
 void filemap_close(struct filemap *f);
+/* Gives the memory of what was read of it back; what is read again comes from the file again. */
+void filemap_forget(const struct filemap *f);
 /* The path's last part. */
 const char *filemap_name(const char *path);
 

@@ -2,7 +2,6 @@
 #include "models.h"
 
 #include "errand.h"
-#include "weights.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -213,9 +212,7 @@ void models_unwant(struct served *m)
 
 /* ---- loading */
 
-/* On the errand's thread, which has m to itself. Reads the weights, so that the steps of others
- * need not wait for the disk later, and computes the fingerprint, for which all weights are read
- * once where their hash is not known. */
+/* On the errand's thread, which has m to itself. */
 static void load(void *arg)
 {
     struct served *m = arg;
@@ -225,8 +222,7 @@ static void load(void *arg)
         m->is_ok = false;
     }
     if (m->is_ok) {
-        weights_need(model_weights(engine_model(m->engine)));
-        (void)engine_fingerprint(m->engine);
+        engine_warm(m->engine);
     }
 }
 

@@ -167,6 +167,11 @@ const unsigned char *tokenizer_files_json(const struct tokenizer_files *f, size_
     return f->json.bytes;
 }
 
+void tokenizer_files_forget(const struct tokenizer_files *f)
+{
+    filemap_forget(&f->json);
+}
+
 /* ---- building */
 
 static bool read_unk(struct tokenizer *t, const struct tokenizer_parts *p, struct engine_error *err)

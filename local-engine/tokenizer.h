@@ -30,6 +30,7 @@ ENGINE_WARN_UNUSED bool tokenizer_files_read(const struct tokenizer_files *f,
                                              struct tokenizer **out, struct engine_error *err);
 /* The bytes of tokenizer.json; borrowed. */
 const unsigned char *tokenizer_files_json(const struct tokenizer_files *f, size_t *n);
+void tokenizer_files_forget(const struct tokenizer_files *f); /* filemap_forget() */
 /* The same from bytes in memory, for fuzzing; config may be NULL. */
 ENGINE_WARN_UNUSED bool tokenizer_parse(struct tokenizer **out, const char *json, size_t len,
                                         const char *config, size_t config_len,

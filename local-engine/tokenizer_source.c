@@ -66,6 +66,13 @@ void tokenizer_source_close(struct tokenizer_source *s)
     *s = (struct tokenizer_source){NULL, NULL};
 }
 
+void tokenizer_source_forget(const struct tokenizer_source *s)
+{
+    if (s->files) {
+        tokenizer_files_forget(s->files);
+    }
+}
+
 bool tokenizer_source_read(const struct tokenizer_source *s, struct tokenizer **out,
                            struct engine_error *err)
 {

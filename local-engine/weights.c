@@ -201,8 +201,7 @@ void weights_need(const struct weights *w)
 void weights_forget(const struct weights *w)
 {
     for (size_t i = 0; i < n_files(w); i++) {
-        const struct filemap *f = file_of(w, i);
-        (void)madvise((void *)(uintptr_t)f->bytes, f->n, MADV_DONTNEED); /* nothing is lost */
+        filemap_forget(file_of(w, i));
     }
 }
 
