@@ -194,6 +194,42 @@ static void test_too_large_alone(void **state)
     assert_non_null(strstr(a->err.text, "memory_max"));
 }
 
+/* Kilobytes of the model's files that are in this process' memory. */
+static long resident_kb(void)
+{
+    char line[512];
+    bool is_model = false;
+    long kb, sum = 0;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (strchr(line, '-') && strchr(line, '-') < strchr(line, ' ')) { /* FROM-TO ... PATH */
+            is_model = strstr(line, "/stories260k/") != NULL;
+        } else if (is_model && sscanf(line, "Rss: %ld", &kb) == 1) {
+            sum += kb;
+        }
+    }
+    assert_int_equal(fclose(f), 0);
+    return sum;
+}
+
+static void test_unloading_gives_the_memory_of_files_back(void **state)
+{
+    (void)state;
+    struct engine_options o = {.n_threads = 1, .draft_path = MODEL};
+    struct engine *e;
+    long others_kb = resident_kb(); /* of engines that are open */
+    assert_true(engine_map(&e, MODEL, &o, NULL));
+    for (int i = 0; i < 2; i++) {
+        assert_true(engine_load(e, NULL));
+        engine_warm(e);
+        assert_true(resident_kb() - others_kb >= 2 * 1020); /* of it, and of its draft model */
+        engine_unload(e);
+        assert_int_equal(resident_kb(), others_kb);
+    }
+    engine_close(e);
+}
+
 static void test_specs(void **state)
 {
     (void)state;
@@ -235,6 +271,7 @@ int main(void)
         TEST(test_who_no_longer_waits_makes_nobody_leave),
         TEST(test_two_in_turn_where_one_has_room),
         TEST(test_too_large_alone),
+        cmocka_unit_test(test_unloading_gives_the_memory_of_files_back),
         TEST(test_specs),
     };
     return cmocka_run_group_tests_name("models", tests, NULL, NULL);

@@ -113,9 +113,15 @@ static void say(const char *fmt, ...)
     json_decref(o);
 }
 
+static void generate_on(const char *model, int id, const char *prompt, const char *params)
+{
+    say("{\"op\":\"generate\",\"id\":%d,\"model\":\"%s\",%s,\"params\":%s}", id, model, prompt,
+        params);
+}
+
 static void generate(int id, const char *prompt, const char *params)
 {
-    say("{\"op\":\"generate\",\"id\":%d,\"model\":\"tales\",%s,\"params\":%s}", id, prompt, params);
+    generate_on("tales", id, prompt, params);
 }
 
 /* Three blocks of 32 tokens in float16. */
@@ -141,16 +147,15 @@ static json_t *answer_of(int id, const char *op, char text[4096])
     }
 }
 
-static int setup(void **state)
+static int setup_with(int64_t memory_max)
 {
-    (void)state;
     int fds[2];
+    struct models_options o = {.engine.n_threads = 1, .memory_max = memory_max};
     memset(&peer, 0, sizeof peer);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     peer.fd = fds[0];
     link_reader_init(&peer.reader);
-    assert_true(
-        schedule_new(&peer.s, fds[1], &(struct models_options){.engine.n_threads = 1}, NULL));
+    assert_true(schedule_new(&peer.s, fds[1], &o, NULL));
     assert_true(schedule_add_model(peer.s, "tales=" MODEL, NULL));
     assert_true(schedule_add_model(peer.s, "plain=" MODEL "?template=plain", NULL));
     assert_true(schedule_add_model(peer.s, "none=tests/nothing-here", NULL));
@@ -163,6 +168,23 @@ static int setup(void **state)
     assert_false(schedule_add_model(peer.s, "no-equals-sign", NULL));
     assert_int_equal(pthread_create(&peer.thread, NULL, serve, NULL), 0);
     return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return setup_with(0);
+}
+
+/* Room for one model. */
+static int setup_narrow(void **state)
+{
+    (void)state;
+    struct engine *e;
+    assert_true(engine_map(&e, MODEL, NULL, NULL));
+    int64_t bytes = engine_loaded_bytes(e);
+    engine_close(e);
+    return setup_with(bytes);
 }
 
 static int teardown(void **state)
@@ -458,6 +480,92 @@ static void test_a_cancel_is_obeyed_before_the_next_step(void **state)
     }
 }
 
+#define ONE_TOKEN "{\"seed\":3,\"max_tokens\":1,\"ignore_eos\":true}"
+/* Some 60 MB: it cannot end unless all of them are read. */
+#define ENDLESS                                                                                    \
+    "{\"seed\":3,\"max_tokens\":500,\"ignore_eos\":true,\"n\":60,\"logprobs\":true,"               \
+    "\"top_logprobs\":20}"
+
+/* The next begin, done or error. */
+static void expect(const char *op, int id)
+{
+    for (;;) {
+        json_t *o = receive();
+        const char *what = string_of(o, "op");
+        bool is_it = strcmp(what, "text") != 0 && strcmp(what, "finish") != 0;
+        if (is_it) {
+            assert_string_equal(what, op);
+            assert_int_equal(int_of(o, "id"), id);
+        }
+        json_decref(o);
+        if (is_it) {
+            return;
+        }
+    }
+}
+
+static void cancel(int id)
+{
+    say("{\"op\":\"cancel\",\"id\":%d}", id);
+}
+
+/* What was said before has been seen, and what follows from it is decided. */
+static void settle(void)
+{
+    generate_on("absent", 99, ONCE, ONE_TOKEN);
+    expect("error", 99);
+}
+
+/* Two models in turn where there is room for one: none is taken from under a job, none waits for
+ * ever. */
+static void test_turns_of_two_models(void **state)
+{
+    (void)state;
+    take_ready();
+    generate(1, ONCE, ENDLESS);
+    expect("begin", 1);
+    generate_on("plain", 2, ONCE, ENDLESS);
+    settle();
+    generate(3, ONCE, ENDLESS); /* came later */
+    settle();
+    cancel(1);
+    expect("begin", 2);
+    settle();
+    generate(4, ONCE, ONE_TOKEN);
+    generate_on("plain", 5, ONCE, ONE_TOKEN);
+    settle();
+    cancel(2);
+    expect("begin", 3);
+    expect("begin", 4);
+    expect("done", 4);
+    generate(6, ONCE, ONE_TOKEN);
+    settle();
+    cancel(5); /* then the model at hand need not leave */
+    expect("begin", 6);
+    expect("done", 6);
+}
+
+static void test_waiting_is_bounded(void **state)
+{
+    (void)state;
+    take_ready();
+    generate(0, ONCE, ENDLESS);
+    expect("begin", 0);
+    for (int i = 1; i <= 1024; i++) {
+        generate_on("plain", i, ONCE, ONE_TOKEN);
+    }
+    generate_on("plain", 1025, ONCE, ONE_TOKEN);
+    char text[4096];
+    json_t *o = answer_of(1025, "error", text);
+    assert_string_equal(string_of(o, "code"), "engine_busy");
+    json_decref(o);
+    for (int i = 1; i <= 1024; i++) {
+        cancel(i);
+    }
+    generate(1026, ONCE, ONE_TOKEN);
+    json_decref(answer_of(1026, "done", text));
+}
+
 /* A daemon that reads nothing: the buffer stays bounded, and cancels are still heard. */
 static void test_daemon_that_does_not_read(void **state)
 {
@@ -512,6 +620,8 @@ int main(void)
         TEST(test_queue_and_cancel),
         TEST(test_queue_for_memory),
         TEST(test_a_cancel_is_obeyed_before_the_next_step),
+        cmocka_unit_test_setup_teardown(test_turns_of_two_models, setup_narrow, teardown),
+        cmocka_unit_test_setup_teardown(test_waiting_is_bounded, setup_narrow, teardown),
         TEST(test_daemon_that_does_not_read),
         TEST(test_nonsense_ends_it),
     };
