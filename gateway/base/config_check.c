@@ -423,8 +423,8 @@ static bool check_model(const struct check *k, unsigned i)
         strstr(m->path, "?kv_type=") || strstr(m->path, "?kv_memory=")) { /* see models_add() */
         (void)snprintf(path, sizeof path, "models[%u].path", i);
         return config_fail_at(k->pl, k->err, path,
-                              "'%.64s' holds '?template=' or '?draft=', say that with the key "
-                              "'chat_template' or 'draft_model'",
+                              "'%.64s' holds '?template=' or the like, say that with a key such as "
+                              "'chat_template'",
                               m->path);
     }
     if (m->chat_template && !is_template_name(m->chat_template)) {

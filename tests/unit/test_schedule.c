@@ -240,7 +240,7 @@ static void test_on_demand(void **state)
     json_decref(answer_of(1, "done", text));
     static const struct {
         const char *model, *code, *word;
-    } bad[] = {{"markers", "invalid_parameter", "chatml"}, {"other", "invalid_model", "vocabular"}};
+    } bad[] = {{"markers", "invalid_model", "chatml"}, {"other", "invalid_model", "vocabular"}};
     for (int i = 0; i < 4; i++) {
         const char *model = bad[i / 2].model;
         say("{\"op\":\"tokenize\",\"id\":%d,\"model\":\"%s\",\"text\":\"Once\"}", 2 + i, model);
