@@ -84,6 +84,22 @@ def wait_for(condition, seconds, what):
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
+STARTED = []
+
+
+@atexit.register
+def end_all():
+    """nothing that a test has started outlives it"""
+    alive = [p for p in STARTED if p.poll() is None]
+    for p in alive:
+        p.terminate()
+    for p in alive:
+        try:
+            p.wait(10)
+        except subprocess.TimeoutExpired:
+            p.kill()
+
+
 class Process:
     """A program whose output is gathered line by line."""
 
@@ -91,6 +107,7 @@ class Process:
         self.lines = []
         self.p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env=dict(os.environ, **(env or {})))
+        STARTED.append(self.p)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
